@@ -1,14 +1,16 @@
 // Command kube is the Kubernetes of Krux's own one-machine clusters: one
-// multi-call binary that acts by the name it is called by. One file instead of
-// five keeps an offline bundle small, because the five share most of their
-// packages.
+// multi-call binary that acts by the name it is called by, or by its first
+// argument. One file instead of five keeps an offline bundle small, because
+// the five share most of their packages.
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/component-base/cli"
@@ -18,21 +20,57 @@ import (
 
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
-	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
 
-var _ = logs.AddFlags
-var _ = kubectl.NewDefaultKubectlCommand
-var _ = kubectlutil.CheckErr
-var _ = apiserver.NewAPIServerCommand
-var _ = controllers.NewControllerManagerCommand
-var _ = kubelet.NewKubeletCommand
-var _ = scheduler.NewSchedulerCommand
-var _ = slices.Sort[[]string]
-var _ = filepath.Base
-var _ = fmt.Sprint
-var _ = cli.Run
-var _ *cobra.Command
+// applets maps each name to what it does; the value returned is the exit code.
+var applets = map[string]func() int{
+	"kube-apiserver":          func() int { return cli.Run(apiserver.NewAPIServerCommand()) },
+	"kube-controller-manager": func() int { return cli.Run(controllers.NewControllerManagerCommand()) },
+	"krux-scheduler":          func() int { return cli.Run(newScheduler()) },
+	"kubelet":                 func() int { return cli.Run(kubelet.NewKubeletCommand(context.Background())) },
+	"kubectl":                 runKubectl,
+	"make-certificates":       makeCertificates,
+}
 
-func main() { os.Exit(0) }
+func newScheduler() *cobra.Command { return scheduler.NewSchedulerCommand() }
+
+func runKubectl() int {
+	// kubectl reads its verbosity before cobra parses flags; its own main does the same.
+	_, _ = logs.GlogSetter(kubectl.GetLogVerbosity(os.Args))
+	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
+		kubectlutil.CheckErr(err) // prints the error as kubectl does, and exits
+	}
+	return 0
+}
+
+// pickApplet finds the applet by the program's own name, else by the first
+// argument, which it then removes.
+func pickApplet() (func() int, bool) {
+	if applet, ok := applets[filepath.Base(os.Args[0])]; ok {
+		return applet, true
+	}
+	if len(os.Args) < 2 {
+		return nil, false
+	}
+	applet, ok := applets[os.Args[1]]
+	if ok {
+		os.Args = os.Args[1:]
+	}
+	return applet, ok
+}
+
+func main() {
+	applet, ok := pickApplet()
+	if !ok {
+		names := make([]string, 0, len(applets))
+		for name := range applets {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		fmt.Fprintf(os.Stderr, "kube: call it as, or with a first argument of: %s\n", strings.Join(names, ", "))
+		os.Exit(2)
+	}
+	os.Exit(applet())
+}
