@@ -3,17 +3,17 @@
 // program in its place would find.
 //
 //   krux-demo calibrate [--kernel-us 2000]   prints the loop count of a kernel of that length
+//   krux-demo facts                          prints one JSON line: the GPUs it finds, and how much
+//                                            memory the first of them gives until it refuses
 //   krux-demo saturate --iters N [--seconds S] [--no-memory]
-//       fills the card's memory until it is refused, gives it back, then keeps the GPU busy;
-//       prints one JSON line a second: time, kernels finished since the start
+//       the facts, then keeps the GPU busy; prints one JSON line a second: time, kernels finished
+//       since the start
 #include <cuda.h>
-#include <unistd.h>
+#include <time.h>
 
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -102,6 +102,23 @@ MemoryFacts FillUntilRefused(const Gpu& gpu) {
   return facts;
 }
 
+void PrintFacts(const Gpu& gpu) {
+  const MemoryFacts facts = FillUntilRefused(gpu);
+  int count = 0;
+  Check(cuDeviceGetCount(&count), "cuDeviceGetCount");
+  CUuuid uuid{};
+  Check(cuDeviceGetUuid(&uuid, gpu.device), "cuDeviceGetUuid");
+  std::printf("{\"gpus\":%d,\"uuid\":\"GPU-", count);
+  for (int i = 0; i < 16; ++i) {
+    std::printf(i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x",
+                static_cast<unsigned char>(uuid.bytes[i]));
+  }
+  std::printf("\",\"total_mib\":%zu,\"taken_at_start_mib\":%.1f,\"held_at_refusal_mib\":%.1f}\n",
+              facts.total_bytes / kMiB, static_cast<double>(facts.taken_at_start) / kMiB,
+              static_cast<double>(facts.held_at_refusal) / kMiB);
+  std::fflush(stdout);
+}
+
 unsigned Calibrate(Gpu& gpu, double kernel_us) {
   CUevent begin = nullptr;
   CUevent end = nullptr;
@@ -162,6 +179,7 @@ struct Options {
 [[noreturn]] void Usage() {
   std::fprintf(stderr,
                "usage: krux-demo calibrate [--kernel-us 2000]\n"
+               "       krux-demo facts\n"
                "       krux-demo saturate --iters N [--seconds S] [--no-memory]\n");
   std::exit(2);
 }
@@ -188,7 +206,8 @@ Options ParseOptions(int argc, char** argv) {
       Usage();
     }
   }
-  const bool known = options.mode == "calibrate" || options.mode == "saturate";
+  const bool known =
+      options.mode == "calibrate" || options.mode == "facts" || options.mode == "saturate";
   if (!known || (options.mode == "saturate" && options.iterations == 0)) Usage();
   return options;
 }
@@ -198,13 +217,8 @@ Options ParseOptions(int argc, char** argv) {
 int main(int argc, char** argv) {
   const Options options = ParseOptions(argc, argv);
   Gpu gpu = Open();
-  if (options.mode == "saturate" && options.memory) {
-    const MemoryFacts facts = FillUntilRefused(gpu);
-    std::printf("{\"total_mib\":%zu,\"taken_at_start_mib\":%.1f,\"held_at_refusal_mib\":%.1f}\n",
-                facts.total_bytes / kMiB, static_cast<double>(facts.taken_at_start) / kMiB,
-                static_cast<double>(facts.held_at_refusal) / kMiB);
-    std::fflush(stdout);
-  }
+  if (options.mode == "facts" || (options.mode == "saturate" && options.memory)) PrintFacts(gpu);
+  if (options.mode == "facts") return 0;
   Check(cuMemAlloc(&gpu.out, 4096), "cuMemAlloc");
   if (options.mode == "calibrate") {
     std::printf("{\"iters\":%u}\n", Calibrate(gpu, options.kernel_us));
