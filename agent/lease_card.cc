@@ -1,0 +1,261 @@
+#include "agent/lease_card.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <vector>
+
+#include "agent/time_windows.h"
+#include "common/tsc.h"
+
+namespace krux::agent {
+namespace {
+
+// A granted lease that no process takes up within this time counts as idle: the message that asked
+// for it had been overtaken, or its sender is gone or lied.
+constexpr Nanos kClaimWithin = 5 * kMillisecond;
+// How often a drain is looked at when no message says that it is over; stragglers more seldom.
+constexpr Nanos kDrainCheck = 5 * kMillisecond;
+constexpr Nanos kStragglerCheck = 100 * kMillisecond;
+// How often a lease that is kept without work is looked at.
+constexpr Nanos kParkedCheck = 20 * kMillisecond;
+
+uint32_t NextEpoch(uint32_t epoch) {
+  const uint32_t next = (epoch + 1) & (UINT32_MAX >> 1);
+  return next == 0 ? 1 : next;  // 0 means "no work" in active_epoch
+}
+
+void WakeAll(std::atomic<uint32_t>* word) {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+}  // namespace
+
+void LeaseCard::Add(LeaseId id, const LeasePlace& place, const Shares& shares, Nanos now) {
+  Lease& lease = leases_[id];
+  lease.place = place;
+  // An agent that died may have left it held.
+  lease.epoch = lease.word().lease_word.load() >> 1;
+  lease.word().lease_end_tsc.store(0);
+  SetWord(lease, false);
+  arbiter_.Add(id, shares, now);
+  PublishWindows(now);
+  Step(now);
+}
+
+void LeaseCard::Remove(LeaseId id, Nanos now) {
+  const auto found = leases_.find(id);
+  if (found == leases_.end()) return;
+  SetWord(found->second, false);
+  found->second.word().window_cycle.store(0);
+  leases_.erase(found);
+  arbiter_.Remove(id, now);
+  PublishWindows(now);
+  Step(now);
+}
+
+void LeaseCard::SetShares(LeaseId id, const Shares& shares, Nanos now) {
+  arbiter_.SetShares(id, shares, now);
+  PublishWindows(now);
+  Step(now);
+}
+
+void LeaseCard::OnWant(LeaseId id, Nanos now) {
+  arbiter_.OnWant(id, now);
+  Step(now);
+}
+
+void LeaseCard::OnNoWork(LeaseId id, uint32_t epoch, Nanos now) {
+  const auto found = leases_.find(id);
+  if (found == leases_.end() || epoch == 0) return;
+  Lease& lease = found->second;
+  if (epoch == lease.draining) {
+    CheckDrain(id, lease, now);
+  } else if (lease.held && epoch == lease.epoch && !HasWork(lease, epoch)) {
+    Step(now);  // perhaps it is over by time, which is no idleness
+    if (lease.held && epoch == lease.epoch) Park(id, lease, now);
+  }
+  Step(now);
+}
+
+void LeaseCard::OnProcessLeft(LeaseId id, Nanos now) {
+  const auto found = leases_.find(id);
+  if (found == leases_.end()) return;
+  Lease& lease = found->second;
+  if (lease.place.processes->empty()) arbiter_.OnAbsent(id, now);
+  CheckDrain(id, lease, now);
+  if (lease.held && lease.claimed && !HasWork(lease, lease.epoch)) Park(id, lease, now);
+  Step(now);
+}
+
+void LeaseCard::OnTimer(Nanos now) {
+  for (auto& [id, lease] : leases_) {
+    if (now < lease.look_again) continue;
+    CheckDrain(id, lease, now);
+    CheckHeld(id, lease, now);
+  }
+  Step(now);
+}
+
+Nanos LeaseCard::NextTimer(Nanos now) const {
+  Nanos next = arbiter_.NextTimer(now);
+  for (const auto& [id, lease] : leases_) next = std::min(next, lease.look_again);
+  return next;
+}
+
+Arbiter::View LeaseCard::Look(LeaseId id, Nanos now) {
+  const auto found = leases_.find(id);
+  if (found != leases_.end() && found->second.held && HasWork(found->second, found->second.epoch)) {
+    arbiter_.OnActive(id, now);
+  }
+  return arbiter_.Look(id, now);
+}
+
+void LeaseCard::EndAll() {
+  for (auto& [id, lease] : leases_) SetWord(lease, false);
+}
+
+bool LeaseCard::HasWork(const Lease& lease, uint32_t epoch) {
+  const auto works = [&](const auto& process) {
+    const ProcessSlot& slot = lease.place.account->processes[process.first];
+    return slot.gpus[lease.place.page_gpu].active_epoch.load() == epoch;
+  };
+  return std::any_of(lease.place.processes->begin(), lease.place.processes->end(), works);
+}
+
+bool LeaseCard::HasBlocked(const Lease& lease) {
+  const auto blocked = [&](const auto& process) {
+    const ProcessSlot& slot = lease.place.account->processes[process.first];
+    return slot.gpus[lease.place.page_gpu].blocked.load() != 0;
+  };
+  return std::any_of(lease.place.processes->begin(), lease.place.processes->end(), blocked);
+}
+
+void LeaseCard::SetWord(Lease& lease, bool held) {
+  lease.epoch = NextEpoch(lease.epoch);
+  lease.held = held;
+  lease.word().lease_word.store((lease.epoch << 1) | (held ? 1U : 0U));
+  WakeAll(&lease.word().lease_word);
+}
+
+uint64_t LeaseCard::DeadlineTsc(Nanos deadline) const {
+  if (deadline == Arbiter::kOpenEnd) return UINT64_MAX;
+  const uint64_t tsc = ReadTsc();
+  return tsc + NanosToTicks(deadline - MonotonicNow(), tsc_per_second_);
+}
+
+// Lets the arbiter decide until it has nothing more to say. Each round ends or grants a lease, and
+// a lease that was just granted is never ended in the same instant: the bound only guards.
+void LeaseCard::Step(Nanos now) {
+  for (size_t round = 0; round < 2 * leases_.size() + 2; ++round) {
+    const std::vector<Arbiter::Action> actions = arbiter_.Decide(now);
+    if (actions.empty()) return;
+    for (const auto& action : actions) Apply(action, now);
+  }
+}
+
+void LeaseCard::Apply(const Arbiter::Action& action, Nanos now) {
+  const auto found = leases_.find(action.tenant);
+  if (found == leases_.end()) return;
+  Lease& lease = found->second;
+  switch (action.kind) {
+    case Arbiter::Action::Kind::kGrant:
+      Grant(lease, action.deadline, now);
+      break;
+    case Arbiter::Action::Kind::kExtend:
+      Extend(lease, action.deadline);
+      break;
+    case Arbiter::Action::Kind::kEnd:
+      End(lease, now);
+      CheckDrain(action.tenant, lease, now);
+      break;
+  }
+}
+
+void LeaseCard::Grant(Lease& lease, Nanos deadline, Nanos now) {
+  lease.draining = 0;  // a straggler's old epoch is part of this lease from now on
+  lease.claimed = false;
+  lease.look_again = now + kClaimWithin;
+  lease.word().lease_end_tsc.store(DeadlineTsc(deadline));
+  SetWord(lease, true);
+}
+
+void LeaseCard::Extend(Lease& lease, Nanos deadline) {
+  lease.word().lease_end_tsc.store(DeadlineTsc(deadline));
+  // Threads that saw the old end wait on a word that does not change.
+  WakeAll(&lease.word().lease_word);
+}
+
+void LeaseCard::End(Lease& lease, Nanos now) {
+  const uint32_t epoch = lease.epoch;
+  // Sequentially consistent with the limiters, which set active_epoch and then read this word: who
+  // got in before is seen by CheckDrain, who comes later sees that the lease is gone.
+  SetWord(lease, false);
+  lease.draining = epoch;
+  lease.drain_since = now;
+  lease.look_again = now + kDrainCheck;
+  wire::Notice notice;
+  notice.gpu = lease.place.page_gpu;
+  notice.epoch = epoch;
+  for (const auto& [slot, send] : *lease.place.processes) {
+    if (send) send(notice);
+  }
+}
+
+void LeaseCard::CheckDrain(LeaseId id, Lease& lease, Nanos now) {
+  if (lease.draining == 0) return;
+  if (HasWork(lease, lease.draining)) {
+    const bool straggles = now - lease.drain_since > kStragglerCheck;
+    lease.look_again = now + (straggles ? kStragglerCheck : kDrainCheck);
+    return;
+  }
+  lease.draining = 0;
+  lease.look_again = Arbiter::kOpenEnd;
+  arbiter_.OnDrained(id, now);
+  // Threads that already wait have nothing more to say.
+  if (HasBlocked(lease)) arbiter_.OnWant(id, now);
+}
+
+void LeaseCard::Park(LeaseId id, Lease& lease, Nanos now) {
+  arbiter_.OnIdle(id, now);
+  lease.look_again = now + kParkedCheck;
+}
+
+// A held lease that waits to be taken up, for the first time or again. While it works a message
+// will tell when it stops, and nobody has to look.
+void LeaseCard::CheckHeld(LeaseId id, Lease& lease, Nanos now) {
+  if (!lease.held) return;
+  if (!HasWork(lease, lease.epoch)) {
+    Park(id, lease, now);
+    return;
+  }
+  lease.claimed = true;
+  lease.look_again = Arbiter::kOpenEnd;
+  arbiter_.OnActive(id, now);
+}
+
+void LeaseCard::PublishWindows(Nanos now) {
+  std::vector<WindowShare> shares;
+  for (const auto& [id, lease] : leases_) {
+    const Arbiter::View view = arbiter_.Look(id, now);
+    shares.push_back({view.weight, view.shares.cores, view.shares.policy});
+    lease.word().window_cycle.store(0);  // no window is better than two that overlap
+  }
+  const std::vector<TimeWindow> windows = ComputeWindows(shares);
+  size_t next = 0;
+  for (const auto& [id, lease] : leases_) {
+    GpuLimits& gpu = lease.word();
+    gpu.window_origin.store(0);
+    gpu.window_begin.store(NanosToTicks(windows[next].begin, tsc_per_second_));
+    gpu.window_width.store(NanosToTicks(windows[next].width, tsc_per_second_));
+    ++next;
+  }
+  for (const auto& [id, lease] : leases_) {
+    lease.word().window_cycle.store(NanosToTicks(kWindowCycle, tsc_per_second_));
+  }
+}
+
+}  // namespace krux::agent
