@@ -1,0 +1,126 @@
+#include "device_plugin/gpu_watcher.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace krux::device_plugin {
+namespace {
+
+struct FakeDriver {
+  bool loaded = true;
+  int opened = 0;
+  std::vector<gpu::Device> cards = {{"a", "H200", 100ULL << 20, 0, ""}};
+  std::map<std::string, Error> sick;
+};
+
+class FakeNvml final : public gpu::Nvml {
+ public:
+  explicit FakeNvml(const FakeDriver& driver) : driver_(driver) {}
+  Result<std::string> DriverVersion() const override { return std::string("1"); }
+  Result<gpu::DeviceList> ListDevices() const override {
+    if (!driver_.loaded) return Error{ErrorCode::kUnavailable, "driver not loaded"};
+    return gpu::DeviceList{driver_.cards, {}};
+  }
+  Result<gpu::MemoryInfo> Memory(const std::string&) const override { return gpu::MemoryInfo{}; }
+  Result<std::map<pid_t, uint64_t>> ProcessMemory(const std::string&) const override {
+    return std::map<pid_t, uint64_t>{};
+  }
+  Status CheckHealth(const std::string& uuid) const override {
+    const auto sick = driver_.sick.find(uuid);
+    if (sick != driver_.sick.end()) return sick->second;
+    return Ok();
+  }
+
+ private:
+  const FakeDriver& driver_;
+};
+
+class GpuWatcherTest : public testing::Test {
+ protected:
+  GpuWatcherTest() {
+    char pattern[] = "/tmp/krux-watcher-test.XXXXXX";
+    folder_ = mkdtemp(pattern);
+    for (const char* name : {"/libcuda.so.1", "/libnvidia-ml.so.1"}) {
+      std::ofstream(folder_ + name) << "x";
+    }
+    GpuWatcher::Options options;
+    options.driver.mode = gpu::DriverMode::kSim;
+    options.driver.sim_libraries = folder_;
+    options.open = [this](const std::string&) -> Result<std::unique_ptr<gpu::Nvml>> {
+      ++driver_.opened;
+      if (!driver_.loaded) return Error{ErrorCode::kUnavailable, "driver not loaded"};
+      return std::unique_ptr<gpu::Nvml>(std::make_unique<FakeNvml>(driver_));
+    };
+    options.quiet = 10 * kSecond;
+    options.reopen = 5 * kSecond;
+    watcher_ = std::make_unique<GpuWatcher>(options, [this](const Inventory& inventory) {
+      ++changes_;
+      seen_ = inventory;
+    });
+  }
+  ~GpuWatcherTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string folder_;
+  FakeDriver driver_;
+  Inventory seen_;
+  int changes_ = 0;
+  std::unique_ptr<GpuWatcher> watcher_;
+};
+
+TEST_F(GpuWatcherTest, TellsOfTheCardsOnce) {
+  for (int second = 0; second < 20; ++second) watcher_->Poll(second * kSecond);
+  EXPECT_EQ(changes_, 1);
+  EXPECT_EQ(driver_.opened, 1);
+  ASSERT_EQ(seen_.gpus.size(), 1U);
+  EXPECT_EQ(seen_.gpus[0], (Gpu{"a", "H200", 100, true, ""}));
+}
+
+TEST_F(GpuWatcherTest, KeepsLookingForADriverThatIsMissingAtStart) {
+  driver_.loaded = false;
+  for (int second = 0; second < 10; ++second) watcher_->Poll(second * kSecond);
+  EXPECT_EQ(changes_, 0);
+  EXPECT_EQ(driver_.opened, 2);
+  driver_.loaded = true;
+  watcher_->Poll(10 * kSecond);
+  EXPECT_EQ(changes_, 1);
+}
+
+TEST_F(GpuWatcherTest, ALostCardIsToldAtOnceAndTrustedAfterTheQuietTime) {
+  watcher_->Poll(0);
+  driver_.sick["a"] = Error{ErrorCode::kFailedPrecondition, "GPU is lost"};
+  driver_.cards.clear();
+  watcher_->Poll(kSecond);
+  ASSERT_EQ(changes_, 2);
+  EXPECT_EQ(seen_.gpus[0].reason, "GPU is lost");
+  driver_.sick.clear();
+  driver_.cards = {{"a", "H200", 100ULL << 20, 0, ""}};
+  for (int second = 2; second <= 10; ++second) watcher_->Poll(second * kSecond);
+  EXPECT_EQ(changes_, 2);
+  watcher_->Poll(11 * kSecond);
+  EXPECT_EQ(changes_, 3);
+  EXPECT_TRUE(seen_.gpus[0].healthy);
+}
+
+TEST_F(GpuWatcherTest, OpensNvmlAnewWhileACardIsInTrouble) {
+  watcher_->Poll(0);
+  driver_.sick["a"] = Error{ErrorCode::kFailedPrecondition, "GPU is lost"};
+  for (int second = 1; second <= 12; ++second) watcher_->Poll(second * kSecond);
+  EXPECT_EQ(driver_.opened, 3);  // at 0, then at 5 and 10
+}
+
+TEST_F(GpuWatcherTest, LivesThroughAReloadOfTheDriver) {
+  watcher_->Poll(0);
+  driver_.loaded = false;
+  watcher_->Poll(kSecond);
+  EXPECT_EQ(seen_.gpus[0].reason, "driver not loaded");
+  watcher_->Poll(6 * kSecond);
+  driver_.loaded = true;
+  for (int second = 7; second <= 22; ++second) watcher_->Poll(second * kSecond);
+  EXPECT_TRUE(seen_.gpus[0].healthy);
+}
+
+}  // namespace
+}  // namespace krux::device_plugin

@@ -1,0 +1,58 @@
+#include "device_plugin/inventory.h"
+
+#include <algorithm>
+
+#include "common/units.h"
+
+namespace krux::device_plugin {
+
+Slots SlotsOf(const Inventory& inventory, int slots_per_gpu) {
+  Slots slots;
+  const auto cards = static_cast<int>(std::min<size_t>(inventory.gpus.size(), 128));
+  slots.count = std::min(cards * slots_per_gpu, kMaxSlots);
+  slots.healthy = std::any_of(inventory.gpus.begin(), inventory.gpus.end(),
+                              [](const Gpu& gpu) { return gpu.healthy; });
+  return slots;
+}
+
+void HealthTracker::AddNewCards(const Observation& observation) {
+  for (const gpu::Device& device : observation.present) {
+    const bool known = std::any_of(inventory_.gpus.begin(), inventory_.gpus.end(),
+                                   [&](const Gpu& gpu) { return gpu.uuid == device.uuid; });
+    if (known) continue;
+    inventory_.gpus.push_back(
+        Gpu{device.uuid, device.model, device.memory_bytes / kMiB, /*healthy=*/true, ""});
+  }
+}
+
+std::string HealthTracker::FaultOf(const Gpu& gpu, const Observation& observation) {
+  if (!observation.driver_problem.empty()) return observation.driver_problem;
+  if (const auto fault = observation.faults.find(gpu.uuid); fault != observation.faults.end()) {
+    return fault->second;
+  }
+  const bool present =
+      std::any_of(observation.present.begin(), observation.present.end(),
+                  [&](const gpu::Device& device) { return device.uuid == gpu.uuid; });
+  return present ? "" : "the driver does not list this card any more";
+}
+
+void HealthTracker::Judge(Gpu& gpu, const std::string& fault, Nanos now) {
+  if (!fault.empty()) {
+    gpu.healthy = false;
+    gpu.reason = fault;
+    last_fault_[gpu.uuid] = now;
+    return;
+  }
+  if (gpu.healthy || now - last_fault_[gpu.uuid] < quiet_) return;
+  gpu.healthy = true;
+  gpu.reason.clear();
+}
+
+bool HealthTracker::Observe(const Observation& observation, Nanos now) {
+  const Inventory before = inventory_;
+  AddNewCards(observation);
+  for (Gpu& gpu : inventory_.gpus) Judge(gpu, FaultOf(gpu, observation), now);
+  return !(inventory_ == before);
+}
+
+}  // namespace krux::device_plugin
