@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
 	"k8s.io/component-base/cli"
 	"k8s.io/component-base/logs"
 	kubectl "k8s.io/kubectl/pkg/cmd"
@@ -20,21 +19,20 @@ import (
 
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
-	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
+
+	"krux.io/krux/scheduler/plugin"
 )
 
 // applets maps each name to what it does; the value returned is the exit code.
 var applets = map[string]func() int{
 	"kube-apiserver":          func() int { return cli.Run(apiserver.NewAPIServerCommand()) },
 	"kube-controller-manager": func() int { return cli.Run(controllers.NewControllerManagerCommand()) },
-	"krux-scheduler":          func() int { return cli.Run(newScheduler()) },
+	"krux-scheduler":          func() int { return cli.Run(plugin.NewCommand()) },
 	"kubelet":                 func() int { return cli.Run(kubelet.NewKubeletCommand(context.Background())) },
 	"kubectl":                 runKubectl,
 	"make-certificates":       makeCertificates,
 }
-
-func newScheduler() *cobra.Command { return scheduler.NewSchedulerCommand() }
 
 func runKubectl() int {
 	// kubectl reads its verbosity before cobra parses flags; its own main does the same.

@@ -143,11 +143,15 @@ import_image() {
     die_with_log "$1" images "containerd of $1 does not take $2"
 }
 
-# finish_node NODE: images, Krux's services, kubelet.
+import_images() {
+  local archive
+  wait_until 20 containerd_ready "$1" || die_with_log "$1" containerd "containerd of $1 does not answer"
+  for archive in "$IMAGES"/*.tar; do import_image "$1" "$archive"; done
+}
+
+# finish_node NODE: Krux's services and the kubelet.
 finish_node() {
-  local node=$1 archive
-  wait_until 20 containerd_ready "$node" || die_with_log "$node" containerd "containerd of $node does not answer"
-  for archive in "$IMAGES"/*.tar; do import_image "$node" "$archive"; done
+  local node=$1
   if krux_runs; then
     [[ $GPU != sim ]] || init_simulation "$node"
     start_service "$node" agent

@@ -72,15 +72,18 @@ start_space() {
   printf '%s %s\n' "$pid" "$(started_at "$pid")" >"$folder/pid"
 }
 
-# stop_space SPACE: ends all its processes and waits until they are gone; mounts and interfaces
+# stop_spaces SPACE...: ends all their processes and waits until they are gone; mounts and interfaces
 # go with the last of them.
-stop_space() {
-  local pid started
-  [[ -e $CLUSTER/$1/outside ]] || return 0
-  read -r pid started <"$CLUSTER/$1/outside"
-  [[ $(started_at "$pid") == "$started" ]] || return 0
-  kill -KILL "$(space_pid "$1" || echo "$pid")" 2>/dev/null || true
-  wait_until 20 process_gone "$pid" "$started" || die "process $pid of $1 does not end"
+stop_spaces() {
+  local space pid started
+  for space; do
+    read -r pid started <"$CLUSTER/$space/outside"
+    process_gone "$pid" "$started" || kill -KILL "$(space_pid "$space" || echo "$pid")" 2>/dev/null || true
+  done
+  for space; do
+    read -r pid started <"$CLUSTER/$space/outside"
+    wait_until 30 process_gone "$pid" "$started" || die "process $pid of $space does not end"
+  done
 }
 
 process_gone() { [[ $(started_at "$1") != "$2" ]]; }

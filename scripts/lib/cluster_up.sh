@@ -69,17 +69,19 @@ start_cluster() {
   start_control "$@"
   for node; do start_node "$node" "$@"; done
   printf '%s\n' "$options" >"$CLUSTER/options"
+  for node; do import_images "$node"; done
   finish_control
   for node; do finish_node "$node"; done
 }
 
 # clean_up: ends everything of this cluster, also of one that came up or went down by half. Logs stay.
 clean_up() {
-  local space
+  local space all
   rm -rf "$CLUSTER/options" "$CLUSTER/kubectl-cache"
-  for space in $(spaces); do stop_space "$space"; done
+  mapfile -t all < <(spaces)
+  stop_spaces "${all[@]}"
   remove_cgroups
-  for space in $(spaces); do find "$CLUSTER/$space" -mindepth 1 -maxdepth 1 ! -name logs -exec rm -rf {} +; done
+  for space in "${all[@]}"; do find "$CLUSTER/$space" -mindepth 1 -maxdepth 1 ! -name logs -exec rm -rf {} +; done
 }
 
 cluster_down() {
