@@ -35,20 +35,23 @@ make_cgroup() {
   local parent=$1 child=$1/$2 file
   if cgroup_is_v2; then
     hand_down "$parent"
-    mkdir -p "$child"
+    mkdir -p "$child" || die "cgroups can't be made in $parent: is it mounted read-only here?"
     hand_down "$child"
     return
   fi
-  mkdir -p "$child"
+  mkdir -p "$child" || die "cgroups can't be made in $parent: is it mounted read-only here?"
   for file in cpuset.cpus cpuset.mems; do
     # A new v1 cpuset is empty, and an empty one takes no process.
     if [[ -e $child/$file && -z $(<"$child/$file") ]]; then cat "$parent/$file" >"$child/$file"; fi
   done
 }
 
-# hand_down FOLDER: v2: lets children of FOLDER use the controllers that FOLDER has.
+# hand_down FOLDER: v2: lets children of FOLDER use the controllers that FOLDER has; what the
+# machine had is remembered for down.
 hand_down() {
   local folder=$1 controller
+  [[ $folder != "$CGROUPS" || -e $CLUSTER/controllers_before ]] ||
+    cat "$folder/cgroup.subtree_control" >"$CLUSTER/controllers_before"
   for controller in "${CONTROLLERS[@]}"; do
     grep -qw "$controller" "$folder/cgroup.controllers" || continue
     ! grep -qw "$controller" "$folder/cgroup.subtree_control" || continue
@@ -67,14 +70,13 @@ make_room() {
   while read -r pid; do
     echo "$pid" 2>/dev/null >"$aside/cgroup.procs" || true # a kernel thread, or it has just ended
   done <"$1/cgroup.procs"
-  cat "$1/cgroup.subtree_control" >"$CLUSTER/subtree_control_before"
 }
 
 # remove_cgroups: all of this cluster; waits for the kernel, which frees them a little after the
 # last process has ended.
 remove_cgroups() {
   wait_until 10 try_remove_cgroups || die "cgroups of $CLUSTER_ID are still in use below $CGROUPS"
-  restore_room
+  restore_controllers
 }
 
 try_remove_cgroups() {
@@ -88,16 +90,19 @@ try_remove_cgroups() {
   return $left
 }
 
-restore_room() {
+# restore_controllers: v2: takes back what hand_down gave at the top, unless another uses it by now,
+# and brings back the processes that were moved aside.
+restore_controllers() {
   local aside=$CGROUPS/$CLUSTER_ID-aside pid controller
-  [[ -d $aside ]] || return 0
+  [[ -e $CLUSTER/controllers_before ]] || return 0
   for controller in $(<"$CGROUPS/cgroup.subtree_control"); do
-    grep -qw "$controller" "$CLUSTER/subtree_control_before" ||
-      echo "-$controller" >"$CGROUPS/cgroup.subtree_control" || true
+    grep -qw "$controller" "$CLUSTER/controllers_before" ||
+      echo "-$controller" 2>/dev/null >"$CGROUPS/cgroup.subtree_control" || true
   done
+  rm -f "$CLUSTER/controllers_before"
+  [[ -d $aside ]] || return 0
   while read -r pid; do
     echo "$pid" 2>/dev/null >"$CGROUPS/cgroup.procs" || true
   done <"$aside/cgroup.procs"
-  rmdir "$aside"
-  rm -f "$CLUSTER/subtree_control_before"
+  rmdir "$aside" || die "processes can't go back to $CGROUPS: another program's cgroups use its controllers"
 }
