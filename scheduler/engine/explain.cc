@@ -1,6 +1,7 @@
 // Why a pod does not fit: the planner's half that counts, and the sentences.
 #include <algorithm>
 #include <cinttypes>
+#include <cstdarg>
 #include <cstdio>
 
 #include "scheduler/engine/explain.h"
@@ -68,10 +69,12 @@ class Sentence {
   Sentence(char* text, size_t size) : text_(text), size_(size) {
     if (size_ > 0) text_[0] = '\0';
   }
-  template <typename... Args>
-  void Add(const char* format, Args... args) {
+  __attribute__((format(printf, 2, 3))) void Add(const char* format, ...) {
     if (used_ >= size_) return;
-    const int n = std::snprintf(text_ + used_, size_ - used_, format, args...);
+    va_list args;
+    va_start(args, format);
+    const int n = std::vsnprintf(text_ + used_, size_ - used_, format, args);
+    va_end(args);
     if (n > 0) used_ += static_cast<size_t>(n);
   }
 

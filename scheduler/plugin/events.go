@@ -1,0 +1,133 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// EventsToRegister names what can make room for a pod that Krux refused. A
+// change of a KruxNode, or of the pod's own annotations, has no event here:
+// see watchPods and inventory.
+func (k *Krux) EventsToRegister(_ context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{
+		{
+			Event:          fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete},
+			QueueingHintFn: hintPodGone,
+		},
+		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeAllocatable}},
+	}, nil
+}
+
+// hintPodGone: only a Krux pod's leaving frees a share. Pods in a final phase
+// are deleted for the scheduler's informer.
+func hintPodGone(_ klog.Logger, _ *v1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
+	gone, ok := oldObj.(*v1.Pod)
+	if ok && !asksForGPU(gone) {
+		return fwk.QueueSkip, nil
+	}
+	return fwk.Queue, nil
+}
+
+// watchPods keeps the ledger in step with the API server.
+func (k *Krux) watchPods(ctx context.Context) error {
+	informer := k.handle.SharedInformerFactory().Core().V1().Pods().Informer()
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(oldObj, newObj any) { k.podChanged(oldObj.(*v1.Pod), newObj.(*v1.Pod)) },
+		DeleteFunc: k.podGone,
+	})
+	go k.activateWaiting(ctx)
+	return err
+}
+
+func (k *Krux) podChanged(old, now *v1.Pod) {
+	if now.Spec.NodeName != "" {
+		if _, ok := now.Annotations[annotationGrant]; ok {
+			k.ledger.confirm(now.UID)
+		}
+		return
+	}
+	for _, name := range []string{annotationGrant, annotationPolicy, annotationPriority} {
+		if old.Annotations[name] != now.Annotations[name] {
+			k.askActivation()
+			return
+		}
+	}
+}
+
+func (k *Krux) podGone(obj any) {
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	if pod, ok := obj.(*v1.Pod); ok {
+		k.ledger.remove(pod.UID)
+	}
+}
+
+// askActivation never blocks; requests that come together are one.
+func (k *Krux) askActivation() {
+	select {
+	case k.activate <- struct{}{}:
+	default:
+	}
+}
+
+func (k *Krux) activateWaiting(ctx context.Context) {
+	lister := k.handle.SharedInformerFactory().Core().V1().Pods().Lister()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-k.activate:
+		}
+		pods, err := lister.List(labels.Everything())
+		if err != nil {
+			continue
+		}
+		waiting := map[string]*v1.Pod{}
+		for _, pod := range pods {
+			if pod.Spec.NodeName == "" && asksForGPU(pod) {
+				waiting[pod.Namespace+"/"+pod.Name] = pod
+			}
+		}
+		if len(waiting) > 0 {
+			k.handle.Activate(klog.FromContext(ctx), waiting)
+		}
+	}
+}
+
+// reportOverlaps sends one event for each GPU whose grants exceed it. The engine
+// gives such a GPU to nobody until pods have left.
+func (k *Krux) reportOverlaps(node *v1.Node, use *nodeUse) {
+	for i, gpu := range use.gpus {
+		over := gpu.usedMiB > gpu.memoryMiB || gpu.usedCores > 100
+		key := node.Name + "/" + use.names[i].uuid
+		k.mu.Lock()
+		told := k.overlaps[key]
+		switch {
+		case over && !told:
+			k.overlaps[key] = true
+		case !over && told:
+			delete(k.overlaps, key)
+		}
+		k.mu.Unlock()
+		if over && !told {
+			k.warn(node, "KruxOvercommitted", fmt.Sprintf(
+				"GPU %s is granted %d of %d MiB and %d%% of its time: it takes no newcomers until pods there are deleted",
+				use.names[i].uuid, gpu.usedMiB, gpu.memoryMiB, gpu.usedCores))
+		}
+	}
+}
+
+// warn tells the user about an object by an event.
+func (k *Krux) warn(object runtime.Object, reason, note string) {
+	if recorder := k.handle.EventRecorder(); recorder != nil {
+		recorder.Eventf(object, nil, v1.EventTypeWarning, reason, "Scheduling", "%s", note)
+	}
+}

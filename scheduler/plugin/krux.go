@@ -1,0 +1,290 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// Name of the plugin in KubeSchedulerConfiguration.
+const Name = "Krux"
+
+// Krux is the plugin.
+type Krux struct {
+	handle    fwk.Handle
+	inventory *inventory
+	ledger    *ledger
+	activate  chan struct{} // asks for the waiting Krux pods to be tried again
+
+	mu             sync.Mutex // guards the following
+	lastGeneration uint64
+	overlaps       map[string]bool // "node/uuid" that an event has been sent for
+}
+
+var (
+	_ fwk.PreFilterPlugin   = &Krux{}
+	_ fwk.FilterPlugin      = &Krux{}
+	_ fwk.PreScorePlugin    = &Krux{}
+	_ fwk.ScorePlugin       = &Krux{}
+	_ fwk.ScoreExtensions   = &Krux{}
+	_ fwk.ReservePlugin     = &Krux{}
+	_ fwk.BindPlugin        = &Krux{}
+	_ fwk.EnqueueExtensions = &Krux{}
+	_ fwk.SignPlugin        = &Krux{}
+)
+
+// New is the plugin's factory for kube-scheduler. ctx ends with the scheduler.
+func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+	if args != nil {
+		return nil, errors.New("plugin Krux takes no arguments: remove its pluginConfig")
+	}
+	client, err := dynamic.NewForConfig(handle.KubeConfig())
+	if err != nil {
+		return nil, fmt.Errorf("plugin Krux: client for KruxNode objects: %w", err)
+	}
+	k, err := newKrux(ctx, handle)
+	if err != nil {
+		return nil, err
+	}
+	go k.inventory.run(ctx, client)
+	return k, nil
+}
+
+// newKrux is New without the KruxNode watch: tests fill the inventory.
+func newKrux(ctx context.Context, handle fwk.Handle) (*Krux, error) {
+	k := &Krux{
+		handle:   handle,
+		ledger:   newLedger(),
+		activate: make(chan struct{}, 1),
+		overlaps: map[string]bool{},
+	}
+	totals := newTotals(handle.ClientSet(), k)
+	k.inventory = newInventory(func(node string) {
+		k.askActivation()
+		totals.check(node)
+	})
+	if err := k.watchPods(ctx); err != nil {
+		return nil, fmt.Errorf("plugin Krux: watching pods: %w", err)
+	}
+	if err := totals.start(ctx, handle.SharedInformerFactory().Core().V1().Nodes()); err != nil {
+		return nil, fmt.Errorf("plugin Krux: watching nodes: %w", err)
+	}
+	return k, nil
+}
+
+// Name is part of fwk.Plugin.
+func (k *Krux) Name() string { return Name }
+
+const requestKey, reservationKey fwk.StateKey = "Krux/request", "Krux/reservation"
+
+// Clone is part of fwk.StateData: a request never changes.
+func (r *request) Clone() fwk.StateData { return r }
+
+// reservation is the generation of the cycle's Reserve call.
+type reservation uint64
+
+func (r reservation) Clone() fwk.StateData { return r }
+
+func requestOf(state fwk.CycleState) *request {
+	data, err := state.Read(requestKey)
+	if err != nil {
+		return nil
+	}
+	r, _ := data.(*request)
+	return r
+}
+
+// PreFilter reads the pod's request. It never narrows the nodes: those left out
+// would count as beyond help, and preemption would evict pods from the rest.
+func (k *Krux) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	r, err := parseRequest(pod)
+	if err == nil && r == nil {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	if err == nil && pod.Spec.NodeName == "" {
+		err = r.checkUnbound(pod)
+	}
+	if err != nil {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "krux: "+err.Error())
+	}
+	if !k.inventory.synced.Load() {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
+			"krux: the nodes' GPUs (KruxNode objects) have not been read yet")
+	}
+	state.Write(requestKey, r)
+	return nil, nil
+}
+
+// PreFilterExtensions is nil: Filter counts the pods of the NodeInfo that it is
+// given, to which preemption has already added and from which it has removed.
+func (k *Krux) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+// Filter says whether the pod fits on the node, beside nominees in the NodeInfo.
+func (k *Krux) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, info fwk.NodeInfo) *fwk.Status {
+	r := requestOf(state)
+	if r == nil {
+		return nil
+	}
+	use, status := k.useOf(info, pod.UID)
+	if status != nil {
+		return status
+	}
+	if !use.placeNominees(use.nominees) {
+		return keptForNominee()
+	}
+	if _, v := use.place(r); !v.fits() {
+		return statusOf(v)
+	}
+	return nil
+}
+
+// useOf counts what is used on the node, or says why it can take no Krux pod.
+func (k *Krux) useOf(info fwk.NodeInfo, self types.UID) (*nodeUse, *fwk.Status) {
+	gpus, ok := k.inventory.gpus(info.Node().Name)
+	if !ok || len(gpus) == 0 {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) without Krux GPUs")
+	}
+	// Without slots the kubelet would run the pod without asking the device
+	// plugin, and NodeResourcesFit ignores a resource that a node never had.
+	if info.GetAllocatable().GetScalarResources()[resourceGPU] <= 0 {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
+			"node(s) where the Krux device plugin is not registered (allocatable krux.io/gpu is 0)")
+	}
+	return k.countUse(gpus, info, self), nil
+}
+
+func keptForNominee() *fwk.Status {
+	return fwk.NewStatus(fwk.Unschedulable, "node(s) whose free GPU share is kept for a pod that preempted others there")
+}
+
+func statusOf(v verdict) *fwk.Status {
+	if v.resolvable() {
+		return fwk.NewStatus(fwk.Unschedulable, v.reason())
+	}
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, v.reason())
+}
+
+// Reserve fixes the pod's GPUs by name and enters them in the ledger.
+//
+// A pod that passed Filter can still fail here, when GPUs have changed or a
+// member of its pod group took the room since the snapshot. That is an error,
+// not a rejection: errors are tried again without waiting for an event.
+func (k *Krux) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
+	r := requestOf(state)
+	if r == nil {
+		return nil
+	}
+	info, err := k.handle.SnapshotSharedLister().NodeInfos().Get(nodeName)
+	if err != nil {
+		return fwk.AsStatus(fmt.Errorf("krux: node %q: %w", nodeName, err))
+	}
+	use, status := k.useOf(info, pod.UID)
+	if status != nil {
+		return fwk.AsStatus(fmt.Errorf("krux: node %q has changed: %w", nodeName, status.AsError()))
+	}
+	k.addAssumed(use, info, nodeName, pod.UID)
+	use.placeNominees(k.nominees(pod, nodeName))
+	plans, v := use.place(r)
+	if !v.fits() {
+		return fwk.AsStatus(fmt.Errorf("krux: node %q has changed: %s", nodeName, v.reason()))
+	}
+	e, err := k.newEntry(r, pod, nodeName, use, plans)
+	if err != nil {
+		return fwk.AsStatus(fmt.Errorf("krux: %w", err))
+	}
+	k.ledger.put(pod.UID, e)
+	state.Write(reservationKey, reservation(e.generation))
+	return nil
+}
+
+// addAssumed charges pods that the snapshot does not have yet: members of a pod
+// group are placed one after another on one snapshot.
+func (k *Krux) addAssumed(use *nodeUse, info fwk.NodeInfo, nodeName string, self types.UID) {
+	assumed := k.ledger.assumedOn(nodeName)
+	delete(assumed, self)
+	for _, pi := range info.GetPods() {
+		delete(assumed, pi.GetPod().UID)
+	}
+	for _, e := range assumed {
+		use.add(e.shares)
+	}
+}
+
+// nominees of equal or higher priority on the node; Filter has counted them.
+func (k *Krux) nominees(pod *v1.Pod, nodeName string) []*v1.Pod {
+	var found []*v1.Pod
+	for _, pi := range k.handle.NominatedPodsForNode(nodeName) {
+		other := pi.GetPod()
+		if other.UID != pod.UID && corev1helpers.PodPriority(other) >= corev1helpers.PodPriority(pod) {
+			found = append(found, other)
+		}
+	}
+	return found
+}
+
+func (k *Krux) newEntry(r *request, pod *v1.Pod, nodeName string, use *nodeUse, plans [][]placedGPU) (*entry, error) {
+	shares, err := use.sharesFor(r, plans)
+	if err != nil {
+		return nil, err
+	}
+	g := &grant{
+		Version:    1,
+		PodUID:     string(pod.UID),
+		Node:       nodeName,
+		Generation: k.nextGeneration(),
+		Containers: map[string][]gpuGrant{},
+	}
+	for i, c := range r.containers {
+		for _, placed := range plans[i] {
+			g.Containers[c.name] = append(g.Containers[c.name], gpuGrant{
+				UUID:      use.names[placed.index].uuid,
+				MemoryMiB: placed.memoryMiB,
+				Cores:     uint32(c.c.cores),
+				Policy:    r.policy,
+				Priority:  r.priority,
+			})
+		}
+	}
+	text, err := g.text()
+	if err != nil {
+		return nil, err
+	}
+	return &entry{node: nodeName, shares: shares, grant: text, generation: g.Generation, assumed: true}, nil
+}
+
+// nextGeneration rises with each grant, also over restarts.
+func (k *Krux) nextGeneration() uint64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.lastGeneration = max(k.lastGeneration+1, uint64(time.Now().UnixMilli()))
+	return k.lastGeneration
+}
+
+// Unreserve takes back this cycle's Reserve; without one it does nothing.
+func (k *Krux) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ string) {
+	data, err := state.Read(reservationKey)
+	if err != nil {
+		return
+	}
+	if r, ok := data.(reservation); ok {
+		k.ledger.undo(pod.UID, uint64(r))
+	}
+}
+
+// SignPod keeps Krux pods out of batches, whose members share one cycle's
+// scores, and leaves other pods' batches alone.
+func (k *Krux) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	if asksForGPU(pod) {
+		return nil, fwk.NewStatus(fwk.Unschedulable, "krux: GPU shares are planned pod by pod")
+	}
+	return nil, nil
+}
