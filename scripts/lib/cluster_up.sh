@@ -47,11 +47,11 @@ cluster_up() {
   local options node names=()
   parse_up "$@"
   need_parts
-  options="--nodes $NODES --gpu $GPU --gpus $SIM_GPUS"
+  options="--nodes $NODES --gpu $GPU --gpus $SIM_GPUS, $(if krux_runs; then echo with; else echo without; fi) Krux"
   for ((node = 1; node <= NODES; node++)); do names+=("node-$node"); done
   if all_up; then
     [[ $(<"$CLUSTER/options") == "$options" ]] ||
-      die "the cluster is up with $(<"$CLUSTER/options"): run scripts/cluster down first"
+      die "the cluster is up as $(<"$CLUSTER/options"), not $options: run scripts/cluster down first"
     step "the cluster is already up"
   else
     start_cluster "$options" "${names[@]}"
@@ -90,17 +90,27 @@ cluster_down() {
   step "the cluster is down"
 }
 
+service_state() {
+  if ! supervised "$1" "$2"; then
+    echo STOPPED
+  elif [[ -e $CLUSTER/$1/run/$2.pid ]]; then
+    echo running
+  else
+    echo CRASHED # between two starts
+  fi
+}
+
 # cluster_status: exit code 0 only if everything runs.
 cluster_status() {
   local space service state good=0
   need_root
   all_up || { printf 'down (%s)\n' "$CLUSTER"; return 1; }
-  printf 'up with %s\n' "$(<"$CLUSTER/options")"
+  printf 'up: %s\n' "$(<"$CLUSTER/options")"
   for space in $(spaces); do
     for service in "$CLUSTER/$space/services"/*; do
       service=$(basename "$service")
-      state=running
-      supervised "$space" "$service" || { state=STOPPED; good=1; }
+      state=$(service_state "$space" "$service")
+      [[ $state == running ]] || good=1
       printf '  %-9s %-19s %-8s %s\n' "$space" "$service" "$state" "$(log_path "$space" "$service")"
     done
   done
