@@ -27,7 +27,8 @@ constexpr int kMaxSpecDepth = 64;
 Result<Json> ParseSpec(std::string_view text);
 std::string SpecToText(const Json& spec);
 
-// A member that is made when missing or null, and refused when it is of another type.
+// A member that is made when missing or null, and refused when it is of another type. The pointer
+// holds until the next member is added to an object above it.
 Result<Json*> ObjectIn(Json& parent, const char* name);
 Result<Json*> ArrayIn(Json& parent, const char* name);
 

@@ -73,6 +73,22 @@ Result<Json*> ListAt(Json& spec, const char* path) {
   return &spec[pointer];
 }
 
+// The entry of linux.devices for a node of this host.
+Result<Json> HostDevice(const std::string& path) {
+  if (!path.starts_with("/dev/") || path.find("/..") != std::string::npos) {
+    return Error{ErrorCode::kInvalidArgument, "'" + path + "' is not the path of a device node"};
+  }
+  struct stat about {};
+  if (stat(path.c_str(), &about) != 0) return ErrnoError(errno, "granted device " + path);
+  if (!S_ISCHR(about.st_mode)) {
+    return Error{ErrorCode::kFailedPrecondition,
+                 "granted device " + path + " is not a character device on this host"};
+  }
+  return Json{{"path", path}, {"type", "c"}, {"major", gnu_dev_major(about.st_rdev)},
+              {"minor", gnu_dev_minor(about.st_rdev)}, {"fileMode", about.st_mode & 0777},
+              {"uid", about.st_uid}, {"gid", about.st_gid}};
+}
+
 }  // namespace
 
 Status RemoveGpuDevices(Json& spec) {
@@ -90,26 +106,22 @@ Status RemoveGpuDevices(Json& spec) {
 }
 
 Status AddDevices(Json& spec, const std::vector<std::string>& nodes) {
-  KRUX_ASSIGN_OR_RETURN(Json* devices, NodesOf(spec));
-  KRUX_ASSIGN_OR_RETURN(Json* rules, RulesOf(spec));
+  std::vector<Json> devices;
   for (const std::string& path : nodes) {
-    if (!path.starts_with("/dev/") || path.find("/..") != std::string::npos) {
-      return Error{ErrorCode::kInvalidArgument, "'" + path + "' is not the path of a device node"};
-    }
-    struct stat about {};
-    if (stat(path.c_str(), &about) != 0) return ErrnoError(errno, "granted device " + path);
-    if (!S_ISCHR(about.st_mode)) {
-      return Error{ErrorCode::kFailedPrecondition,
-                   "granted device " + path + " is not a character device on this host"};
-    }
-    const uint64_t major = gnu_dev_major(about.st_rdev);
-    const uint64_t minor = gnu_dev_minor(about.st_rdev);
-    EraseIf(*devices, [&](const Json& d) { return d.is_object() && TextIn(d, "path") == path; });
-    devices->push_back({{"path", path}, {"type", "c"}, {"major", major}, {"minor", minor},
-                        {"fileMode", about.st_mode & 0777}, {"uid", about.st_uid},
-                        {"gid", about.st_gid}});
-    rules->push_back({{"allow", true}, {"type", "c"}, {"major", major}, {"minor", minor},
-                      {"access", "rwm"}});
+    KRUX_ASSIGN_OR_RETURN(Json device, HostDevice(path));
+    devices.push_back(std::move(device));
+  }
+  KRUX_ASSIGN_OR_RETURN(Json* list, NodesOf(spec));
+  for (const Json& device : devices) {
+    EraseIf(*list, [&](const Json& other) {
+      return other.is_object() && TextIn(other, "path") == TextIn(device, "path");
+    });
+    list->push_back(device);
+  }
+  KRUX_ASSIGN_OR_RETURN(Json* rules, RulesOf(spec));
+  for (const Json& device : devices) {
+    rules->push_back({{"allow", true}, {"type", "c"}, {"major", device["major"]},
+                      {"minor", device["minor"]}, {"access", "rwm"}});
   }
   return Ok();
 }
