@@ -291,6 +291,11 @@ bool Arbiter::Preempts(const Tenant& waiter, const Tenant& holder) const {
          holder.shares.priority != Priority::kLatency && Rank(waiter) < Rank(holder);
 }
 
+bool Arbiter::IsPreempted(const Tenant& holder) const {
+  return std::any_of(tenants_.begin(), tenants_.end(),
+                     [&](const auto& entry) { return Preempts(entry.second, holder); });
+}
+
 bool Arbiter::MustEnd(const Tenant& holder, Nanos now) const {
   if (holder.parked) {
     return HasCeiling(holder) || AnyoneEligible(kLeftOver) ||
@@ -298,8 +303,7 @@ bool Arbiter::MustEnd(const Tenant& holder, Nanos now) const {
   }
   if (HasCeiling(holder) && holder.budget <= 0) return true;
   if (now >= holder.turn_end && AnyoneEligible(ClassOf(holder))) return true;
-  return std::any_of(tenants_.begin(), tenants_.end(),
-                     [&](const auto& entry) { return Preempts(entry.second, holder); });
+  return IsPreempted(holder);
 }
 
 // Fits the holder's turn to who else is there now.
@@ -354,13 +358,13 @@ std::optional<Arbiter::TenantId> Arbiter::Next(Nanos now) const {
     }
   }
   if (first == nullptr) return std::nullopt;
-  const bool latency = first->shares.priority == Priority::kLatency;
-  const double most = Rank(*first) + (latency ? 0 : kModestLeads * Lead(FieldOf(*first, now)));
+  const double most = Rank(*first) + kModestLeads * Lead(FieldOf(*first, now));
   std::optional<TenantId> next;
   Nanos since = kOpenEnd;
   for (const auto& [id, tenant] : tenants_) {
     if (!Eligible(tenant) || ClassOf(tenant) != ClassOf(*first) || Rank(tenant) > most) continue;
     if (next && tenant.queued_since >= since) continue;
+    if (IsPreempted(tenant)) continue;
     next = id;
     since = tenant.queued_since;
   }

@@ -162,6 +162,7 @@ class Arbiter {
   Nanos Turn(const Tenant& holder, Nanos now) const;
   Nanos LeaseEnd(const Tenant& holder, Nanos now) const;
   bool Preempts(const Tenant& waiter, const Tenant& holder) const;
+  bool IsPreempted(const Tenant& holder) const;
   bool AnyoneEligible(Class worst) const;
   std::optional<TenantId> Next(Nanos now) const;
 

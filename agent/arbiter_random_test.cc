@@ -94,7 +94,9 @@ void RunOne(uint32_t seed) {
   }
   world.RunUntil(kRun);
   if (::testing::Test::HasFatalFailure()) return;
-  ASSERT_LE(world.idle_while_wanted(), kRun / 100) << "the card stood idle though it was wanted";
+  if (!hostile) {
+    ASSERT_LE(world.idle_while_wanted(), kRun / 100) << "the card stood idle though it was wanted";
+  }
   ASSERT_LE(world.steps(), 200'000U) << "too many decisions for two seconds";
   for (const auto id : ids) {
     if (!changes) CheckCeiling(world, id);
@@ -102,13 +104,19 @@ void RunOne(uint32_t seed) {
   }
 }
 
-TEST(ArbiterRandom, TenThousandSchedulesKeepTheInvariants) {
-  for (uint32_t seed = 1; seed <= 10'000; ++seed) {
+// In parts, so that they run side by side: 10,000 schedules together.
+class ArbiterRandom : public ::testing::TestWithParam<uint32_t> {};
+
+TEST_P(ArbiterRandom, SchedulesKeepTheInvariants) {
+  constexpr uint32_t kSchedules = 1250;
+  for (uint32_t seed = GetParam() * kSchedules; seed < (GetParam() + 1) * kSchedules; ++seed) {
     SCOPED_TRACE(seed);
     RunOne(seed);
     if (::testing::Test::HasFatalFailure()) return;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Parts, ArbiterRandom, ::testing::Range(0U, 8U));
 
 }  // namespace
 }  // namespace krux::agent

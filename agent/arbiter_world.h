@@ -35,6 +35,7 @@ class World {
     bool present = false;
     bool running = false;
     bool granted = false;
+    bool reporting = false;     // its message that it has no work is on the way
     Nanos first_kernel = 0;     // of this lease
     Nanos lease_end = 0;
     Nanos left_of_burst = 0;
@@ -123,7 +124,7 @@ class World {
     bool used = false;
     bool wanted = false;
     for (auto& [id, client] : clients_) {
-      used |= client.granted || client.running;
+      used |= client.granted || client.running || client.reporting;
       const bool unlimited = client.plan.shares.policy != ComputePolicy::kFixed;
       wanted |= client.present && unlimited && arbiter_.Has(id) && arbiter_.Look(id, now_).waiting;
     }
@@ -146,7 +147,7 @@ class World {
     switch (event.kind) {
       case Event::kLeave:
         if (client.running) Stop(client, now_);
-        client.present = client.granted = false;
+        client.present = client.granted = client.reporting = false;
         arbiter_.Remove(event.id, now_);
         break;
       case Event::kChange:
@@ -176,25 +177,28 @@ class World {
         Post(now_ + std::max(client.plan.gap, kIdleAfter + kMessage), Event::kWant, event.id);
         break;
       case Event::kIdle:
-        arbiter_.OnIdle(event.id, now_);
+        NoWork(event.id, client);
         break;
       case Event::kDrained:
-        Drained(event.id, client);
+        NoWork(event.id, client);
+        Post(now_ + kMessage, Event::kWant, event.id);
         break;
       default:
         break;
     }
   }
 
-  void Drained(Id id, Client& client) {
+  void NoWork(Id id, Client& client) {
+    client.reporting = false;
+    if (client.plan.never_drains) return;
     // A lease that the agent has not ended yet only stops being used.
     if (client.granted) arbiter_.OnIdle(id, now_);
     else arbiter_.OnDrained(id, now_);
-    Post(now_ + kMessage, Event::kWant, id);
   }
 
   void Stop(Client& client, Nanos when) {
     client.running = false;
+    client.reporting = true;
     if (when <= client.first_kernel) return;
     client.gpu_time += when - client.first_kernel;
     client.left_of_burst -= when - client.first_kernel;
@@ -253,7 +257,7 @@ class World {
         client.ended = now_;
         if (client.plan.never_drains) break;
         if (client.running) Plan(action.tenant, client, std::min(now_, client.lease_end));
-        else arbiter_.OnDrained(action.tenant, now_);
+        else NoWork(action.tenant, client);
         break;
     }
   }
