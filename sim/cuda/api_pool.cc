@@ -1,0 +1,196 @@
+// Stream-ordered allocation and memory pools.
+#include <algorithm>
+
+#include "sim/cuda/capture.h"
+#include "sim/cuda/driver.h"
+#include "sim/cuda/memory.h"
+#include "sim/cuda/pool.h"
+
+using krux::sim::Allocation;
+using krux::sim::Checked;
+using krux::sim::Context;
+using krux::sim::Device;
+using krux::sim::FindDevice;
+using krux::sim::FindStream;
+using krux::sim::Pool;
+using krux::sim::Stream;
+
+namespace {
+
+CUresult AllocateAsync(CUdeviceptr* out, size_t bytes, CUstream handle, Pool* pool) {
+  KRUX_SIM_CONTEXT(context);
+  Stream* stream = FindStream(handle, context);
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  // Memory nodes of graphs are not simulated.
+  if (stream->capture.load() != nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+  if (pool == nullptr) pool = krux::sim::CurrentPool(context->device);
+  return AllocateFromPool(context, pool, bytes, out);
+}
+
+CUresult PoolAttribute(Pool* pool, CUmemPool_attribute attribute, void* value) {
+  const std::lock_guard<std::mutex> lock(pool->mutex);
+  auto* number = static_cast<cuuint64_t*>(value);
+  switch (attribute) {
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: *number = pool->release_threshold; break;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: *number = pool->reserved; break;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: *number = pool->reserved_high; break;
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: *number = pool->used; break;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: *number = pool->used_high; break;
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: *static_cast<int*>(value) = 1; break;
+    default: return CUDA_ERROR_INVALID_VALUE;
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr* out, size_t bytes, CUstream stream) {
+  return AllocateAsync(out, bytes, stream, nullptr);
+}
+
+CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t bytes, CUmemoryPool handle,
+                                         CUstream stream) {
+  KRUX_SIM_READY();
+  Pool* pool = Checked<Pool>(handle);
+  return pool == nullptr ? CUDA_ERROR_INVALID_VALUE : AllocateAsync(out, bytes, stream, pool);
+}
+
+// The block goes back when the stream comes to this point; its addresses are refused from then on.
+CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
+  KRUX_SIM_CONTEXT(context);
+  Stream* stream = FindStream(handle, context);
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (address == 0) return CUDA_SUCCESS;
+  if (stream->capture.load() != nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+  Allocation allocation;
+  if (!krux::sim::FindAllocation(address, &allocation) || allocation.address != address ||
+      (allocation.kind != krux::sim::MemoryKind::kPool &&
+       allocation.kind != krux::sim::MemoryKind::kLinear)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (context->device->engine().IsEmpty(&stream->queue)) {
+    return allocation.pool != nullptr ? FreePoolBlock(allocation)
+                                      : allocation.device->memory().Free(address);
+  }
+  krux::sim::Operation operation;
+  operation.action = krux::sim::MakeAction([allocation] {
+    allocation.pool != nullptr ? FreePoolBlock(allocation)
+                               : allocation.device->memory().Free(allocation.address);
+  });
+  return SubmitTo(stream, std::move(operation));
+}
+
+CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* properties) {
+  KRUX_SIM_READY();
+  if (out == nullptr || properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
+  Device* device = nullptr;
+  if (properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
+    device = FindDevice(properties->location.id);
+    if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+    if (const CUresult r = device->Attach(); r != CUDA_SUCCESS) return r;
+  }
+  Pool* pool = krux::sim::Make<Pool>();
+  pool->device = device;
+  pool->max_bytes = properties->maxSize;
+  krux::sim::RegisterPool(pool);
+  *out = reinterpret_cast<CUmemoryPool>(pool);
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool handle) {
+  KRUX_SIM_READY();
+  Pool* pool = Checked<Pool>(handle);
+  if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  for (const auto& device : krux::sim::Devices()) {
+    if (pool == krux::sim::DefaultPool(device.get())) return CUDA_ERROR_INVALID_VALUE;
+  }
+  krux::sim::ForgetPool(pool);
+  const std::lock_guard<std::mutex> lock(pool->mutex);
+  pool->TrimTo(0);
+  pool->is_doomed = true;
+  if (pool->live == 0) krux::sim::Bury(pool);
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemPoolTrimTo(CUmemoryPool handle, size_t keep) {
+  KRUX_SIM_READY();
+  Pool* pool = Checked<Pool>(handle);
+  if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard<std::mutex> lock(pool->mutex);
+  pool->TrimTo(keep);
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute,
+                                       void* value) {
+  KRUX_SIM_READY();
+  Pool* pool = Checked<Pool>(handle);
+  if (pool == nullptr || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return PoolAttribute(pool, attribute, value);
+}
+
+CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute,
+                                       void* value) {
+  KRUX_SIM_READY();
+  Pool* pool = Checked<Pool>(handle);
+  if (pool == nullptr || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard<std::mutex> lock(pool->mutex);
+  const auto number = *static_cast<cuuint64_t*>(value);
+  switch (attribute) {
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: pool->release_threshold = number; return CUDA_SUCCESS;
+    // The marks can only be set back.
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: pool->reserved_high = pool->reserved; return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: pool->used_high = pool->used; return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: return CUDA_SUCCESS;
+    default: return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc* access, size_t count) {
+  KRUX_SIM_READY();
+  if (Checked<Pool>(handle) == nullptr || (access == nullptr && count > 0)) return CUDA_ERROR_INVALID_VALUE;
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool handle, CUmemLocation*) {
+  KRUX_SIM_READY();
+  if (Checked<Pool>(handle) == nullptr || flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDeviceGetDefaultMemPool(CUmemoryPool* out, CUdevice ordinal) {
+  KRUX_SIM_READY();
+  Device* device = FindDevice(ordinal);
+  if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult r = device->Attach(); r != CUDA_SUCCESS) return r;
+  *out = reinterpret_cast<CUmemoryPool>(krux::sim::DefaultPool(device));
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDeviceGetMemPool(CUmemoryPool* out, CUdevice ordinal) {
+  KRUX_SIM_READY();
+  Device* device = FindDevice(ordinal);
+  if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult r = device->Attach(); r != CUDA_SUCCESS) return r;
+  *out = reinterpret_cast<CUmemoryPool>(krux::sim::CurrentPool(device));
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDeviceSetMemPool(CUdevice ordinal, CUmemoryPool handle) {
+  KRUX_SIM_READY();
+  Device* device = FindDevice(ordinal);
+  Pool* pool = Checked<Pool>(handle);
+  if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  if (pool == nullptr || pool->device != device) return CUDA_ERROR_INVALID_VALUE;
+  krux::sim::SetCurrentPool(device, pool);
+  return CUDA_SUCCESS;
+}

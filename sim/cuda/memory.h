@@ -1,0 +1,125 @@
+// Device memory of one card as this process sees it: addresses, the real card's granularity, and the
+// account on the shared card.
+//
+// Device addresses lie in a reserved range that the program can't touch; the bytes lie in a second
+// range at a fixed distance, filled in by the kernel as copies and memsets touch them, so that an
+// allocation of any size costs no host memory.
+//
+// Granularity as measured on an H200: above 1 MiB multiples of 2 MiB; up to 1 MiB powers of two (512
+// bytes and up) inside 2 MiB slabs, and a slab is given back when its last block is freed.
+//
+// Thread-safe.
+#ifndef KRUX_SIM_CUDA_MEMORY_H_
+#define KRUX_SIM_CUDA_MEMORY_H_
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "sim/cuda/driver.h"
+
+namespace krux::sim {
+
+constexpr uint64_t kChunkBytes = 2 * 1024 * 1024;
+constexpr uint64_t RoundToChunk(uint64_t bytes) {
+  return (bytes + kChunkBytes - 1) / kChunkBytes * kChunkBytes;
+}
+
+struct Pool;
+
+enum class MemoryKind { kLinear, kPool, kArray, kReserved, kMapped, kManaged, kHost };
+
+struct Allocation {
+  CUdeviceptr address = 0;
+  uint64_t bytes = 0;          // as asked for
+  uint64_t charged = 0;        // of this block alone on the card (0: slab, pool or VMM pays)
+  MemoryKind kind = MemoryKind::kLinear;
+  Context* context = nullptr;
+  Pool* pool = nullptr;
+  Device* device = nullptr;    // null for plain host memory
+  bool is_registered = false;  // host memory of the program's own
+};
+
+class DeviceMemory {
+ public:
+  explicit DeviceMemory(Device* device);
+  bool is_valid() const { return base_ != 0; }
+
+  // Takes memory from the card and an address for it; CUDA_ERROR_OUT_OF_MEMORY when the card is full.
+  CUresult Allocate(Context* context, uint64_t bytes, MemoryKind kind, CUdeviceptr* address);
+  // An address range that takes no memory of its own: pool blocks, VMM reservations.
+  CUresult Reserve(Context* context, uint64_t bytes, uint64_t alignment, MemoryKind kind, Pool* pool,
+                   CUdeviceptr* address);
+  // REQUIRES: `address` is the start of a live allocation (else CUDA_ERROR_INVALID_VALUE).
+  CUresult Free(CUdeviceptr address);
+  // Everything that a context owns.
+  void FreeAllOf(Context* context);
+
+  bool Contains(CUdeviceptr address) const { return address - base_ < span_; }
+  // The live allocation around an address.
+  bool Find(CUdeviceptr address, Allocation* out) const;
+  // Where the bytes of a device address lie; null unless all of them belong to one allocation.
+  void* Backing(CUdeviceptr address, uint64_t bytes) const;
+
+  // Memory that belongs to no address: contexts, local memory, VMM handles.
+  bool Charge(uint64_t bytes);
+  void Refund(uint64_t bytes);
+
+ private:
+  struct Slab {
+    uint64_t block_bytes = 0;
+    std::vector<bool> used;
+    size_t live = 0;
+  };
+
+  // REQUIRES: mutex_ held.
+  CUresult AllocateSmall(uint64_t bytes, CUdeviceptr* address);
+  void FreeSmall(const Allocation& allocation);
+  CUdeviceptr TakeRange(uint64_t bytes, uint64_t alignment);
+  void GiveRange(CUdeviceptr address, uint64_t bytes);
+  void Release(const Allocation& allocation);
+
+  Device* device_;
+  CUdeviceptr base_ = 0;
+  uint64_t span_ = 0;
+  uint64_t to_backing_ = 0;  // added to a device address
+
+  mutable std::mutex mutex_;
+  std::map<CUdeviceptr, Allocation> allocations_;
+  std::map<CUdeviceptr, uint64_t> free_ranges_;
+  std::map<CUdeviceptr, Slab> slabs_;
+};
+
+// Host memory known to the driver, and managed memory: addresses that host and device share.
+class HostMemory {
+ public:
+  CUresult Allocate(Context* context, uint64_t bytes, MemoryKind kind, void** out);
+  CUresult Free(void* pointer, MemoryKind kind);
+  CUresult Register(Context* context, void* pointer, uint64_t bytes);
+  CUresult Unregister(void* pointer);
+  bool Find(CUdeviceptr address, Allocation* out) const;
+  void FreeAllOf(Context* context);
+  // Managed memory that a device touches moves onto its card.
+  void TouchOnDevice(CUdeviceptr address);
+
+ private:
+  void Release(const Allocation& allocation);
+
+  mutable std::mutex mutex_;
+  std::map<CUdeviceptr, Allocation> allocations_;
+};
+HostMemory& TheHostMemory();
+
+// Any allocation around the address, on any device or host.
+bool FindAllocation(CUdeviceptr address, Allocation* out);
+// Where `bytes` at an address of either side lie; null: not valid device memory.
+void* BackingOf(CUdeviceptr address, uint64_t bytes);
+
+}  // namespace krux::sim
+
+#endif  // KRUX_SIM_CUDA_MEMORY_H_

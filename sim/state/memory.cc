@@ -1,0 +1,81 @@
+// Memory of a card, without a lock that a dying or stopped process could hold: a process writes
+// what it wants into its own seat, then adds up everybody's. Of two that ask at the same time at
+// least one sees the other, so together they never get more than the card has.
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "sim/state/state.h"
+
+namespace krux::sim {
+namespace {
+
+struct Totals {
+  uint64_t granted = 0;
+  uint64_t pending = 0;
+};
+
+Totals AddUp(Card& card) {
+  Totals totals;
+  totals.granted = card.stranger_bytes.load();
+  for (Seat& seat : card.seats) {
+    // Pending first: a grant that is just being moved counts twice rather than not at all.
+    totals.pending += seat.pending_bytes.load();
+    totals.granted += seat.used_bytes.load() + seat.managed_bytes.load();
+  }
+  return totals;
+}
+
+}  // namespace
+
+bool SharedState::Take(uint32_t card_index, uint32_t seat_index, uint64_t bytes,
+                       std::atomic<uint64_t> Seat::* account) {
+  const std::lock_guard<std::mutex> guard(mutex_);
+  Card& card = state_->cards[card_index];
+  Seat& seat = card.seats[seat_index];
+  if (bytes > card.memory_bytes) return false;
+  constexpr int kTries = 200;
+  for (int attempt = 0; attempt < kTries; ++attempt) {
+    seat.pending_bytes.store(bytes);
+    const Totals totals = AddUp(card);
+    if (totals.granted + totals.pending <= card.memory_bytes) {
+      (seat.*account).fetch_add(bytes);
+      seat.pending_bytes.store(0);
+      return true;
+    }
+    seat.pending_bytes.store(0);
+    if (totals.granted + bytes > card.memory_bytes) return false;
+    // Another asks at this moment; the lower seat tries again sooner.
+    std::this_thread::sleep_for(std::chrono::microseconds(1 + seat_index * (attempt + 1)));
+  }
+  return false;
+}
+
+bool SharedState::TakeMemory(uint32_t card, uint32_t seat, uint64_t bytes) {
+  if (Take(card, seat, bytes, &Seat::used_bytes)) return true;
+  return ReleaseDead(card) > 0 && Take(card, seat, bytes, &Seat::used_bytes);
+}
+
+bool SharedState::TakeManaged(uint32_t card, uint32_t seat, uint64_t bytes) {
+  if (Take(card, seat, bytes, &Seat::managed_bytes)) return true;
+  return ReleaseDead(card) > 0 && Take(card, seat, bytes, &Seat::managed_bytes);
+}
+
+void SharedState::ReturnMemory(uint32_t card, uint32_t seat, uint64_t bytes) {
+  state_->cards[card].seats[seat].used_bytes.fetch_sub(bytes);
+}
+
+void SharedState::ReturnManaged(uint32_t card, uint32_t seat, uint64_t bytes) {
+  state_->cards[card].seats[seat].managed_bytes.fetch_sub(bytes);
+}
+
+uint64_t SharedState::UsedMemory(uint32_t card) {
+  ReleaseDead(card);
+  return std::min(AddUp(state_->cards[card]).granted, state_->cards[card].memory_bytes);
+}
+
+uint64_t SharedState::FreeMemory(uint32_t card) {
+  return state_->cards[card].memory_bytes - UsedMemory(card);
+}
+
+}  // namespace krux::sim
