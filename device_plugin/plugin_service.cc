@@ -100,7 +100,7 @@ grpc::Status PluginService::PreStartContainer(grpc::ServerContext* context,
                                               v1beta1::PreStartContainerResponse* /*answer*/) {
   const std::vector<std::string> ids = ToVector(request->devices_ids());
   if (const auto slots = ParseSlotIds(ids); !slots) return ToGrpc(slots.error());
-  const Status passed = AskGate(options_.agent_socket, ids, options_.gate_timeout_ms,
+  const Status passed = AskGate(options_.agent_socket, ids, options_.gate,
                                 [&] { return context->IsCancelled(); });
   if (passed) return grpc::Status::OK;
   KRUX_LOG_INFO("gate closed slots={} {}", ids.front(), passed.error().ToString());

@@ -30,7 +30,7 @@ class PluginService final
  public:
   struct Options {
     std::string agent_socket;
-    int gate_timeout_ms = kGateTimeoutMs;
+    GateLimits gate = {};
     std::function<void()> on_streams_changed = [] {};  // a ListAndWatch began or ended; any thread
   };
 

@@ -31,10 +31,8 @@ class PluginServiceTest : public testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
-  void Serve(int gate_timeout_ms = kGateTimeoutMs) {
-    server_ = PluginServer::Start(folder_, board_,
-                                  {.agent_socket = agent_socket_,
-                                   .gate_timeout_ms = gate_timeout_ms})
+  void Serve(const GateLimits& gate = {}) {
+    server_ = PluginServer::Start(folder_, board_, {.agent_socket = agent_socket_, .gate = gate})
                   .value();
     plugin_ = v1beta1::DevicePlugin::NewStub(grpc::CreateChannel(
         "unix:" + folder_ + "/" + server_->name(), grpc::InsecureChannelCredentials()));
@@ -139,11 +137,18 @@ TEST_F(PluginServiceTest, GatePassesTheAgentsReasonOn) {
 }
 
 TEST_F(PluginServiceTest, GateSaysThatTheAgentIsAway) {
-  Serve();
+  Serve({.agent_ms = 1});
   const grpc::Status status = Gate({"krux-1"});
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_THAT(status.error_message(),
               HasSubstr("krux: UNAVAILABLE: the Krux agent on this node is not running"));
+}
+
+TEST_F(PluginServiceTest, GateWaitsForAnAgentThatRestarts) {
+  Serve({.agent_ms = 20'000});
+  std::future<grpc::Status> gate = std::async(std::launch::async, [this] { return Gate({"krux-1"}); });
+  std::future<api::GateRequest> asked = Agent(api::EmptyAnswerJson());
+  EXPECT_TRUE(gate.get().ok());
 }
 
 TEST_F(PluginServiceTest, GateSurvivesDamagedAnswers) {
@@ -155,7 +160,7 @@ TEST_F(PluginServiceTest, GateSurvivesDamagedAnswers) {
 }
 
 TEST_F(PluginServiceTest, GateEndsInTime) {
-  Serve(/*gate_timeout_ms=*/150);
+  Serve({.answer_ms = 150});
   std::future<api::GateRequest> asked = Agent("");
   EXPECT_EQ(Gate({"krux-1"}).error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
   asked.get();
