@@ -7,6 +7,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,6 +22,7 @@ import (
 	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 
+	"krux.io/krux/cluster/certificates"
 	"krux.io/krux/scheduler/plugin"
 )
 
@@ -39,6 +41,18 @@ func runKubectl() int {
 	_, _ = logs.GlogSetter(kubectl.GetLogVerbosity(os.Args))
 	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
 		kubectlutil.CheckErr(err) // prints the error as kubectl does, and exits
+	}
+	return 0
+}
+
+func makeCertificates() int {
+	if len(os.Args) != 3 || net.ParseIP(os.Args[2]) == nil {
+		fmt.Fprintln(os.Stderr, "usage: make-certificates FOLDER API-SERVER-IP")
+		return 2
+	}
+	if err := certificates.Write(os.Args[1], net.ParseIP(os.Args[2])); err != nil {
+		fmt.Fprintln(os.Stderr, "make-certificates:", err)
+		return 1
 	}
 	return 0
 }

@@ -102,27 +102,16 @@ define_control_services() {
   define_service control controller-manager "$KUBE_BIN/kube-controller-manager" \
     --kubeconfig "$CONTROL/controller-manager.kubeconfig" --use-service-account-credentials \
     --service-account-private-key-file "$certificates/service-account.key" \
-    --root-ca-file "$certificates/ca.crt" --leader-elect=false --bind-address 127.0.0.1 --profiling=false
+    --root-ca-file "$certificates/ca.crt" --leader-elect=false --bind-address 127.0.0.1 --profiling=false --authentication-skip-lookup
   define_service control scheduler "$KUBE_BIN/krux-scheduler" --config "$CONTROL/scheduler.yaml" \
     --authentication-kubeconfig "$CONTROL/scheduler.kubeconfig" \
-    --authorization-kubeconfig "$CONTROL/scheduler.kubeconfig" --bind-address 127.0.0.1
+    --authorization-kubeconfig "$CONTROL/scheduler.kubeconfig" --authentication-skip-lookup --bind-address 127.0.0.1
 }
 
-# The deployed configuration with this cluster's credentials and without a leader to elect.
+# The deployed configuration, with this cluster's credentials and without a leader to elect.
 write_scheduler_config() {
-  if [[ ! -e $KRUX_ROOT/deploy/config/scheduler.yaml ]]; then
-    printf 'apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n' >"$CONTROL/scheduler.yaml"
-  else
-  sed -e '/^clientConnection:/,/^[^ ]/{/^clientConnection:/d;/^ /d}' \
-    -e '/^leaderElection:/,/^[^ ]/{/^leaderElection:/d;/^ /d}' "$KRUX_ROOT/deploy/config/scheduler.yaml" \
-    >"$CONTROL/scheduler.yaml"
-  fi
-  cat >>"$CONTROL/scheduler.yaml" <<YAML
-clientConnection:
-  kubeconfig: $CONTROL/scheduler.kubeconfig
-leaderElection:
-  leaderElect: false
-YAML
+  sed -e "s|^\( *kubeconfig:\).*|\1 $CONTROL/scheduler.kubeconfig|" -e 's/^\( *leaderElect:\).*/\1 false/' \
+    "$KRUX_ROOT/deploy/config/scheduler.yaml" >"$CONTROL/scheduler.yaml"
 }
 
 # start_control NODE...: on return the API server is starting.
@@ -146,9 +135,7 @@ finish_control() {
   wait_until 60 api_ready || die_with_log control apiserver "the API server is not ready after 60 s"
   step "API server is ready"
   start_service control controller-manager
-  if [[ -d $KRUX_ROOT/deploy/manifests ]]; then
-    kubectl apply -f "$KRUX_ROOT/deploy/manifests" >"$CONTROL/logs/manifests.log" 2>&1 ||
-      die_with_log control manifests "the manifests of deploy/manifests were refused"
-  fi
+  kubectl apply -f "$KRUX_ROOT/deploy/manifests" >"$CONTROL/logs/manifests.log" 2>&1 ||
+    die_with_log control manifests "the manifests of deploy/manifests were refused"
   start_service control scheduler
 }

@@ -1,4 +1,6 @@
-package main
+// Package certificates makes the certificates and keys of a one-machine cluster.
+// It is here because a bare host may have no openssl.
+package certificates
 
 import (
 	"crypto"
@@ -28,23 +30,9 @@ type authority struct {
 	key         crypto.Signer
 }
 
-// makeCertificates writes, into the folder named by the first argument, what
-// the API server at the address of the second argument needs: ca.crt,
-// apiserver.{crt,key}, kubelet-client.{crt,key} and service-account.key.
-// It is here because a bare host may have no openssl.
-func makeCertificates() int {
-	if len(os.Args) != 3 || net.ParseIP(os.Args[2]) == nil {
-		fmt.Fprintln(os.Stderr, "usage: make-certificates FOLDER API-SERVER-IP")
-		return 2
-	}
-	if err := writeCertificates(os.Args[1], net.ParseIP(os.Args[2])); err != nil {
-		fmt.Fprintln(os.Stderr, "make-certificates:", err)
-		return 1
-	}
-	return 0
-}
-
-func writeCertificates(folder string, address net.IP) error {
+// Write puts, into the folder, what the API server at the address needs:
+// ca.{crt,key}, apiserver.{crt,key}, kubelet-client.{crt,key} and service-account.key.
+func Write(folder string, address net.IP) error {
 	ca, err := newAuthority(folder)
 	if err != nil {
 		return fmt.Errorf("make the authority: %w", err)
