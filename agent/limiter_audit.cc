@@ -1,0 +1,113 @@
+// The part of LimiterSessions that compares with the driver: contexts are settled to their true
+// size, and ended processes are credited once the driver has let go of their memory.
+#include <algorithm>
+
+#include "agent/limiter_sessions.h"
+#include "common/log.h"
+
+namespace krux::agent {
+namespace {
+
+constexpr Nanos kLeastPause = 5 * kMillisecond;
+constexpr Nanos kFirstRetry = 20 * kMillisecond;
+constexpr Nanos kSlowRetry = 200 * kMillisecond;
+constexpr int kQuickTries = 25;       // half a second
+constexpr int kDriverTries = 50;      // with a driver that gives no answer: 10 seconds
+constexpr int kContextTries = 50;     // the driver lists a new context within some milliseconds
+
+}  // namespace
+
+void LimiterSessions::AuditSoon(Nanos delay) {
+  if (audit_running_ || audit_timer_set_) return;
+  audit_timer_set_ = true;
+  // A container that asks all the time gets an answer often enough, not all of the driver's time.
+  delay = std::max(delay, last_audit_ + kLeastPause - MonotonicNow());
+  audit_timer_ = loop_.After(delay, [this] {
+    audit_timer_set_ = false;
+    Audit();
+  });
+}
+
+void LimiterSessions::MarkAsked() {
+  for (auto& [settle, tries] : settles_) tries = std::max(tries, 0);
+  for (auto& [slot, process] : processes_) {
+    if (process.ended) process.audits = std::max(process.audits, 0);
+  }
+}
+
+void LimiterSessions::Audit() {
+  audit_running_ = true;
+  MarkAsked();
+  hooks_.ask_driver([this, alive = std::weak_ptr<bool>(alive_)](std::vector<Memory> memory) {
+    if (alive.expired()) return;
+    audit_running_ = false;
+    last_audit_ = MonotonicNow();
+    OnAudit(memory);
+  });
+}
+
+void LimiterSessions::OnAudit(const std::vector<Memory>& memory) {
+  if (memory.size() != options_.gpu_count) return;
+  AuditContexts(memory);
+  AuditEnded(memory);
+}
+
+void LimiterSessions::AuditContexts(const std::vector<Memory>& memory) {
+  for (auto it = settles_.begin(); it != settles_.end();) {
+    const Settle settle = it->first;
+    if (it->second == kNotAsked) {
+      ++it;
+      continue;
+    }
+    const auto process = processes_.find(settle.slot);
+    if (process == processes_.end() || process->second.ended || ++it->second > kContextTries) {
+      it = settles_.erase(it);
+      continue;
+    }
+    const Memory& figures = memory[settle.gpu];
+    const auto listed = figures ? figures->find(process->second.id.pid)
+                                : std::map<pid_t, uint64_t>::const_iterator();
+    if (!figures || listed == figures->end()) {
+      ++it;
+      continue;
+    }
+    const auto settled = account_.SettleContext(settle.slot, settle.gpu, listed->second);
+    if (!settled) {
+      ++it;
+      continue;
+    }
+    if (settled->only_context) hooks_.context_learned(settle.gpu, settled->context_bytes);
+    it = settles_.erase(it);
+  }
+}
+
+void LimiterSessions::AuditEnded(const std::vector<Memory>& memory) {
+  const bool answered = std::all_of(memory.begin(), memory.end(),
+                                    [](const Memory& m) { return m.has_value(); });
+  std::vector<uint32_t> gone;
+  int tries = 0;
+  bool waiting = !settles_.empty();
+  for (auto& [slot, process] : processes_) {
+    if (!process.ended) continue;
+    if (process.audits == kNotAsked) {
+      waiting = true;
+      continue;
+    }
+    const bool listed =
+        std::any_of(memory.begin(), memory.end(), [&, pid = process.id.pid](const Memory& m) {
+          return m.has_value() && m->contains(pid);
+        });
+    const bool released =
+        !process.ask_driver || (answered ? !listed : process.audits >= kDriverTries);
+    if (released && account_.CreditSlot(slot)) {
+      gone.push_back(slot);
+      continue;
+    }
+    waiting = true;
+    tries = std::max(tries, ++process.audits);
+  }
+  if (waiting) AuditSoon(tries < kQuickTries ? kFirstRetry : kSlowRetry);
+  for (const uint32_t slot : gone) Release(slot);
+}
+
+}  // namespace krux::agent
