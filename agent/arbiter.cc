@@ -227,9 +227,9 @@ bool Arbiter::AnyoneEligible(Class worst) const {
   });
 }
 
-bool Arbiter::SomebodyWaits() const {
-  return std::any_of(tenants_.begin(), tenants_.end(),
-                     [](const auto& entry) { return entry.second.wants; });
+bool Arbiter::Waits(TenantId id) const {
+  const auto found = tenants_.find(id);
+  return found != tenants_.end() && found->second.wants;
 }
 
 // Place in the queue: the lowest comes next. Priority is a head start, not a right to more.

@@ -103,8 +103,7 @@ class Arbiter {
   // When Decide must be asked again even without an event; kOpenEnd = not at all.
   Nanos NextTimer(Nanos now) const;
 
-  bool Has(TenantId tenant) const { return tenants_.contains(tenant); }
-  bool SomebodyWaits() const;
+  bool Waits(TenantId tenant) const;
   View Look(TenantId tenant, Nanos now);
 
  private:

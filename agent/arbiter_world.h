@@ -126,7 +126,7 @@ class World {
     for (auto& [id, client] : clients_) {
       used |= client.granted || client.running || client.reporting;
       const bool unlimited = client.plan.shares.policy != ComputePolicy::kFixed;
-      wanted |= client.present && unlimited && arbiter_.Has(id) && arbiter_.Look(id, now_).waiting;
+      wanted |= client.present && unlimited && arbiter_.Waits(id);
     }
     if (!used && wanted) idle_while_wanted_ += next - now_;
   }
