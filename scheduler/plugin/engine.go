@@ -12,10 +12,6 @@ import (
 	"unsafe"
 )
 
-// EngineDigest is set by the linker (-X) to a digest of libkrux_engine.a: Go
-// does not look into C libraries, and would otherwise keep an old one.
-var EngineDigest = "unknown"
-
 // Kinds of container; see krux_engine.h.
 const (
 	kindApp     = C.KRUX_APP

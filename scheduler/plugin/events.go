@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"fmt"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -53,9 +54,12 @@ func (k *Krux) podChanged(old, now *v1.Pod) {
 		}
 		return
 	}
+	// kube-scheduler's queue gets the new pod by a handler of its own, and knows
+	// no event for annotations: the pod is tried again when the queue has it.
+	const queueHasIt = time.Second
 	for _, name := range []string{annotationGrant, annotationPolicy, annotationPriority} {
 		if old.Annotations[name] != now.Annotations[name] {
-			k.askActivation()
+			time.AfterFunc(queueHasIt, k.askActivation)
 			return
 		}
 	}
