@@ -69,8 +69,7 @@ Status ApiServer::Apply(const std::string& path, const std::string& json) const 
     KRUX_ASSIGN_OR_RETURN(const std::string header, AuthorizationHeader(options_.token_file));
     add_header(header);
   }
-  const std::string url =
-      options_.url + path + "?fieldManager=krux-device-plugin&force=true";
+  const std::string url = options_.url + path + "?fieldManager=krux-device-plugin&force=true";
   std::string answer;
   char error_text[CURL_ERROR_SIZE] = {};
   curl_easy_setopt(curl.get(), CURLOPT_URL, url.c_str());

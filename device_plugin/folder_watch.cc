@@ -10,14 +10,14 @@
 namespace krux::device_plugin {
 
 FileIdentity IdentityOf(const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   if (lstat(path.c_str(), &info) != 0) return {};
   return {info.st_dev, info.st_ino, info.st_mtim};
 }
 
 Status FolderWatch::Renew() {
   KRUX_RETURN_IF_ERROR(MakeDirectories(folder_, 0750));
-  struct stat info {};
+  struct stat info{};
   if (stat(folder_.c_str(), &info) != 0) return ErrnoError(errno, "looking at " + folder_);
   if (inotify_.valid() && info.st_ino == watched_inode_ && info.st_dev == watched_device_) {
     return Ok();

@@ -22,8 +22,8 @@ struct FileIdentity {
   timespec made{};  // its mtime; inode numbers alone are used again at once on some file systems
   bool exists() const { return inode != 0; }
   bool operator==(const FileIdentity& other) const {
-    return device == other.device && inode == other.inode &&
-           made.tv_sec == other.made.tv_sec && made.tv_nsec == other.made.tv_nsec;
+    return device == other.device && inode == other.inode && made.tv_sec == other.made.tv_sec &&
+           made.tv_nsec == other.made.tv_nsec;
   }
 };
 FileIdentity IdentityOf(const std::string& path);  // of the link itself; !exists() when none

@@ -12,9 +12,10 @@ namespace {
 constexpr int kSliceMs = 100;
 
 Error AgentAway(const std::string& detail) {
-  return Error{ErrorCode::kUnavailable,
-               "the Krux agent on this node is not running; the container starts when it is back (" +
-                   detail + ")"};
+  return Error{
+      ErrorCode::kUnavailable,
+      "the Krux agent on this node is not running; the container starts when it is back (" +
+          detail + ")"};
 }
 
 Error Withdrawn() {

@@ -1,11 +1,12 @@
 // Asks the agent whether a container with these slots may start (protocol/agent_api.h, op "gate").
-// The agent answers when grant, room and health are there, or says why not; the kubelet tries again.
+// The agent answers when grant, room and health are there, or says why not; the kubelet tries
+// again.
 //
-// An agent that restarts is waited for inside the call, since the kubelet's next try comes only 10 to
-// 17 s after an error.
+// An agent that restarts is waited for inside the call, since the kubelet's next try comes only 10
+// to 17 s after an error.
 //
-// Thread rule: thread-safe (no state). Ends within 100 ms once `cancelled` says that the kubelet has
-// gone; the agent sees that by the end of the connection.
+// Thread rule: thread-safe (no state). Ends within 100 ms once `cancelled` says that the kubelet
+// has gone; the agent sees that by the end of the connection.
 #ifndef KRUX_DEVICE_PLUGIN_GATE_CLIENT_H_
 #define KRUX_DEVICE_PLUGIN_GATE_CLIENT_H_
 

@@ -13,8 +13,8 @@ void GpuWatcher::LogOnce(const std::string& problem) {
   if (!problem.empty()) KRUX_LOG_WARN("no usable GPU driver, looking again: {}", problem);
 }
 
-// NVML keeps a broken state for as long as it is open, so it is opened anew while a fault lasts; but
-// not at every look, since that costs up to a second on large hosts.
+// NVML keeps a broken state for as long as it is open, so it is opened anew while a fault lasts;
+// but not at every look, since that costs up to a second on large hosts.
 Status GpuWatcher::OpenIfNeeded(Nanos now) {
   const bool wanted = nvml_ == nullptr || trouble_;
   const bool waited = last_open_ == INT64_MIN || now - last_open_ >= options_.reopen;
@@ -30,11 +30,22 @@ Status GpuWatcher::OpenIfNeeded(Nanos now) {
     return open_error_;
   }
   if (!trouble_) KRUX_LOG_INFO("driver found: {}", driver->reason);
+  kind_ = driver->kind;
   nvml_ = std::move(*nvml);
   return Ok();
 }
 
-Observation GpuWatcher::Examine(const gpu::Nvml& nvml) {
+void GpuWatcher::AddXids(gpu::Nvml& nvml, Observation& observation) {
+  for (const gpu::Xid& xid : nvml.TakeXids()) {
+    const bool fault = gpu::IsCardFault(xid.number);
+    KRUX_LOG_WARN("xid gpu={} number={} {}", xid.uuid, xid.number,
+                  fault ? "is a fault of the card" : "is an application's own");
+    if (!fault) continue;
+    observation.faults[xid.uuid] = "the driver reported XID " + std::to_string(xid.number);
+  }
+}
+
+Observation GpuWatcher::Examine(gpu::Nvml& nvml) {
   Observation observation;
   const Result<gpu::DeviceList> list = nvml.ListDevices();
   if (!list) {
@@ -52,6 +63,7 @@ Observation GpuWatcher::Examine(const gpu::Nvml& nvml) {
     const Status health = nvml.CheckHealth(uuid);
     if (!health) observation.faults[uuid] = health.error().message;
   }
+  AddXids(nvml, observation);
   return observation;
 }
 
@@ -75,7 +87,7 @@ void GpuWatcher::Poll(Nanos now) {
     KRUX_LOG_INFO("gpu uuid={} model=\"{}\" memory_mib={} healthy={}{}{}", gpu.uuid, gpu.model,
                   gpu.memory_mib, gpu.healthy, gpu.reason.empty() ? "" : " reason: ", gpu.reason);
   }
-  on_change_(tracker_.inventory());
+  on_change_(tracker_.inventory(), kind_);
 }
 
 void GpuWatcher::Run(const std::stop_token& stop) {

@@ -2,8 +2,8 @@
 // Lives through a driver that is missing at start, is reloaded, or loses a card: it opens NVML
 // again while something is wrong.
 //
-// Who calls it: main, which runs Poll from a thread of its own (Run). Thread rule: Poll and Run from
-// one thread; on_change is called on that thread.
+// Who calls it: main, which runs Poll from a thread of its own (Run). Thread rule: Poll and Run
+// from one thread; on_change is called on that thread.
 #ifndef KRUX_DEVICE_PLUGIN_GPU_WATCHER_H_
 #define KRUX_DEVICE_PLUGIN_GPU_WATCHER_H_
 
@@ -21,17 +21,21 @@ namespace krux::device_plugin {
 
 class GpuWatcher {
  public:
-  using OnChange = std::function<void(const Inventory&)>;
+  // With the driver that was found last.
+  using OnChange = std::function<void(const Inventory&, gpu::DriverKind)>;
   struct Options {
     gpu::DriverOptions driver;
     gpu::NvmlOpener open = gpu::OpenNvml;
-    Nanos quiet = 30 * kSecond;    // without a fault until a card is healthy again
-    Nanos reopen = 5 * kSecond;    // between two tries to open NVML anew
-    Nanos interval = kSecond;      // between two looks
+    KnownCards known;            // of the last run
+    Nanos quiet = 30 * kSecond;  // without a fault until a card is healthy again
+    Nanos reopen = 5 * kSecond;  // between two tries to open NVML anew
+    Nanos interval = kSecond;    // between two looks
   };
 
   GpuWatcher(Options options, OnChange on_change)
-      : options_(std::move(options)), on_change_(std::move(on_change)), tracker_(options_.quiet) {}
+      : options_(std::move(options)),
+        on_change_(std::move(on_change)),
+        tracker_(options_.quiet, options_.known) {}
 
   // One look at the driver.
   void Poll(Nanos now);
@@ -42,16 +46,18 @@ class GpuWatcher {
  private:
   Observation Look(Nanos now);
   Status OpenIfNeeded(Nanos now);
-  Observation Examine(const gpu::Nvml& nvml);
+  Observation Examine(gpu::Nvml& nvml);
+  static void AddXids(gpu::Nvml& nvml, Observation& observation);
   void LogOnce(const std::string& problem);
 
   const Options options_;
   const OnChange on_change_;
   HealthTracker tracker_;
+  gpu::DriverKind kind_ = gpu::DriverKind::kNone;
   std::unique_ptr<gpu::Nvml> nvml_;
-  bool trouble_ = false;          // the last look found a fault: NVML is opened again in a while
-  Nanos last_open_ = INT64_MIN;   // when NVML was opened or tried last
-  Error open_error_;              // what the last try gave
+  bool trouble_ = false;         // the last look found a fault: NVML is opened again in a while
+  Nanos last_open_ = INT64_MIN;  // when NVML was opened or tried last
+  Error open_error_;             // what the last try gave
   std::string logged_problem_;
   std::set<std::string> logged_left_out_;
 };

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 namespace krux::device_plugin {
 namespace {
@@ -14,11 +15,12 @@ struct FakeDriver {
   int opened = 0;
   std::vector<gpu::Device> cards = {{"a", "H200", 100ULL << 20, 0, ""}};
   std::map<std::string, Error> sick;
+  std::vector<gpu::Xid> xids;
 };
 
 class FakeNvml final : public gpu::Nvml {
  public:
-  explicit FakeNvml(const FakeDriver& driver) : driver_(driver) {}
+  explicit FakeNvml(FakeDriver& driver) : driver_(driver) {}
   Result<std::string> DriverVersion() const override { return std::string("1"); }
   Result<gpu::DeviceList> ListDevices() const override {
     if (!driver_.loaded) return Error{ErrorCode::kUnavailable, "driver not loaded"};
@@ -33,9 +35,10 @@ class FakeNvml final : public gpu::Nvml {
     if (sick != driver_.sick.end()) return sick->second;
     return Ok();
   }
+  std::vector<gpu::Xid> TakeXids() override { return std::exchange(driver_.xids, {}); }
 
  private:
-  const FakeDriver& driver_;
+  FakeDriver& driver_;
 };
 
 class GpuWatcherTest : public testing::Test {
@@ -56,10 +59,12 @@ class GpuWatcherTest : public testing::Test {
     };
     options.quiet = 10 * kSecond;
     options.reopen = 5 * kSecond;
-    watcher_ = std::make_unique<GpuWatcher>(options, [this](const Inventory& inventory) {
-      ++changes_;
-      seen_ = inventory;
-    });
+    watcher_ = std::make_unique<GpuWatcher>(
+        options, [this](const Inventory& inventory, gpu::DriverKind kind) {
+          EXPECT_EQ(kind, gpu::DriverKind::kSim);
+          ++changes_;
+          seen_ = inventory;
+        });
   }
   ~GpuWatcherTest() override { std::filesystem::remove_all(folder_); }
 
@@ -101,6 +106,21 @@ TEST_F(GpuWatcherTest, ALostCardIsToldAtOnceAndTrustedAfterTheQuietTime) {
   EXPECT_EQ(changes_, 2);
   watcher_->Poll(11 * kSecond);
   EXPECT_EQ(changes_, 3);
+  EXPECT_TRUE(seen_.gpus[0].healthy);
+}
+
+TEST_F(GpuWatcherTest, AnXidOfTheCardIsAFaultForTheQuietTime) {
+  watcher_->Poll(0);
+  driver_.xids = {{"a", 31}};
+  watcher_->Poll(kSecond);
+  EXPECT_EQ(changes_, 1);
+  driver_.xids = {{"a", 94}};
+  watcher_->Poll(2 * kSecond);
+  ASSERT_EQ(changes_, 2);
+  EXPECT_EQ(seen_.gpus[0].reason, "the driver reported XID 94");
+  watcher_->Poll(11 * kSecond);
+  EXPECT_FALSE(seen_.gpus[0].healthy);
+  watcher_->Poll(12 * kSecond);
   EXPECT_TRUE(seen_.gpus[0].healthy);
 }
 

@@ -10,9 +10,40 @@ Slots SlotsOf(const Inventory& inventory, int slots_per_gpu) {
   Slots slots;
   const auto cards = static_cast<int>(std::min<size_t>(inventory.gpus.size(), 128));
   slots.count = std::min(cards * slots_per_gpu, kMaxSlots);
-  slots.healthy = std::any_of(inventory.gpus.begin(), inventory.gpus.end(),
-                              [](const Gpu& gpu) { return gpu.healthy; });
+  slots.healthy = slots.count > 0 && inventory.expected;
+  for (const Gpu& gpu : inventory.gpus) slots.healthy |= gpu.healthy;
   return slots;
+}
+
+HealthTracker::HealthTracker(Nanos quiet, const KnownCards& known)
+    : quiet_(quiet), same_boot_(known.same_boot) {
+  for (Gpu gpu : known.gpus) {
+    gpu.healthy = false;
+    gpu.reason = "not seen yet since the plugin was started";
+    inventory_.gpus.push_back(std::move(gpu));
+  }
+  inventory_.expected = !inventory_.gpus.empty();
+}
+
+// The driver's first answer decides: cards that it lists work at once; others were taken out if the
+// host was off in between, and are lost if it was not.
+void HealthTracker::EndExpectation(const Observation& observation, Nanos now) {
+  if (!inventory_.expected) return;
+  if (first_look_ < 0) first_look_ = now;
+  if (!observation.driver_problem.empty()) {
+    inventory_.expected = now - first_look_ < kExpectationLimit;
+    return;
+  }
+  inventory_.expected = false;
+  const auto absent = [&](const Gpu& gpu) {
+    return std::none_of(observation.present.begin(), observation.present.end(),
+                        [&](const gpu::Device& device) { return device.uuid == gpu.uuid; });
+  };
+  if (!same_boot_) std::erase_if(inventory_.gpus, absent);
+  for (Gpu& gpu : inventory_.gpus) {
+    gpu.healthy = true;
+    gpu.reason.clear();
+  }
 }
 
 void HealthTracker::AddNewCards(const Observation& observation) {
@@ -50,6 +81,7 @@ void HealthTracker::Judge(Gpu& gpu, const std::string& fault, Nanos now) {
 
 bool HealthTracker::Observe(const Observation& observation, Nanos now) {
   const Inventory before = inventory_;
+  EndExpectation(observation, now);
   AddNewCards(observation);
   for (Gpu& gpu : inventory_.gpus) Judge(gpu, FaultOf(gpu, observation), now);
   return !(inventory_ == before);

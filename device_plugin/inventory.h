@@ -29,6 +29,10 @@ struct Gpu {
 // containers that hold them.
 struct Inventory {
   std::vector<Gpu> gpus;
+  // The cards are those of the record and the driver has not answered yet: just after a start. The
+  // kubelet is then offered the slots already (a kubelet that restarts fails pods whose slots come
+  // late), while each container waits at the gate for a card that works.
+  bool expected = false;
   bool operator==(const Inventory&) const = default;
 };
 
@@ -41,12 +45,18 @@ struct Observation {
   std::string driver_problem;                 // not empty: the driver itself does not answer
 };
 
+// What the last run of the plugin knew (inventory_record.h).
+struct KnownCards {
+  std::vector<Gpu> gpus;
+  bool same_boot = false;  // the host has not been restarted since: no card can have been taken out
+};
+
 // Turns observations into the inventory. A fault counts at once; a card is healthy again after
 // `quiet` without any fault, so that one which comes and goes does not flap. A new card is healthy
 // at first sight.
 class HealthTracker {
  public:
-  explicit HealthTracker(Nanos quiet) : quiet_(quiet) {}
+  explicit HealthTracker(Nanos quiet, const KnownCards& known = {});
 
   // Returns whether the inventory changed.
   bool Observe(const Observation& observation, Nanos now);
@@ -54,13 +64,18 @@ class HealthTracker {
 
  private:
   void AddNewCards(const Observation& observation);
+  void EndExpectation(const Observation& observation, Nanos now);
   static std::string FaultOf(const Gpu& gpu, const Observation& observation);
   void Judge(Gpu& gpu, const std::string& fault, Nanos now);
 
   const Nanos quiet_;
   Inventory inventory_;
   std::map<std::string, Nanos> last_fault_;  // by UUID
+  const bool same_boot_;
+  Nanos first_look_ = -1;
 };
+
+constexpr Nanos kExpectationLimit = 120 * kSecond;  // a driver that loads after the kubelet
 
 }  // namespace krux::device_plugin
 

@@ -50,8 +50,7 @@ grpc::Status KubeletDouble::Register(grpc::ServerContext* /*context*/,
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
   v1beta1::DevicePluginOptions options;
-  const grpc::Status asked =
-      plugin->GetDevicePluginOptions(&context, v1beta1::Empty(), &options);
+  const grpc::Status asked = plugin->GetDevicePluginOptions(&context, v1beta1::Empty(), &options);
   if (!asked.ok()) return {grpc::StatusCode::UNKNOWN, "dial back: " + asked.error_message()};
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!connected_.insert(request->endpoint()).second) {

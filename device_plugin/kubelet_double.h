@@ -1,7 +1,7 @@
-// A kubelet for tests, as far as device plugins meet it: it empties the plugin folder when it starts,
-// serves Registration on kubelet.sock, dials a plugin back before it answers Register, follows
-// ListAndWatch, and refuses a socket that is connected already. Waiting functions return false
-// after 10 s. Thread-safe.
+// A kubelet for tests, as far as device plugins meet it: it empties the plugin folder when it
+// starts, serves Registration on kubelet.sock, dials a plugin back before it answers Register,
+// follows ListAndWatch, and refuses a socket that is connected already. Waiting functions return
+// false after 10 s. Thread-safe.
 #ifndef KRUX_DEVICE_PLUGIN_KUBELET_DOUBLE_H_
 #define KRUX_DEVICE_PLUGIN_KUBELET_DOUBLE_H_
 
@@ -26,8 +26,8 @@ class KubeletDouble final : public v1beta1::Registration::Service {
   ~KubeletDouble() override { Stop(); }
 
   void Start();
-  void Stop();         // as when the process ends: streams break, kubelet.sock stays
-  void EndStreams();   // the streams alone
+  void Stop();        // as when the process ends: streams break, kubelet.sock stays
+  void EndStreams();  // the streams alone
 
   // What the kubelet knows of the plugin that registered last.
   struct View {

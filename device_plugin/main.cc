@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "device_plugin/api_server.h"
 #include "device_plugin/gpu_watcher.h"
+#include "device_plugin/inventory_record.h"
 #include "device_plugin/node_publisher.h"
 #include "device_plugin/registrar.h"
 #include "device_plugin/slot_board.h"
@@ -24,6 +25,7 @@ namespace {
 struct Flags {
   std::string node;
   std::string run_folder = names::kRunFolder;
+  std::string state_folder = names::kStateFolder;
   std::string plugins_folder = "/var/lib/kubelet/device-plugins";
   std::string gpu = "auto";
   gpu::DriverOptions driver;
@@ -37,6 +39,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.set_version_flag("--version", KRUX_VERSION);
   app.add_option("--node", flags.node, "Name of this node in Kubernetes")->required();
   app.add_option("--run-folder", flags.run_folder, "Folder of the agent's and the plugin's sockets")
+      ->capture_default_str();
+  app.add_option("--state-folder", flags.state_folder, "Folder of what must outlive a reboot")
       ->capture_default_str();
   app.add_option("--kubelet-plugins-folder", flags.plugins_folder, "Folder of kubelet.sock")
       ->capture_default_str();
@@ -67,6 +71,7 @@ Status Check(Flags& flags) {
   KRUX_RETURN_IF_ERROR(InitLog("krux-device-plugin", flags.log_level));
   KRUX_RETURN_IF_ERROR(CheckNodeName(flags.node));
   KRUX_ASSIGN_OR_RETURN(flags.driver.mode, gpu::ParseDriverMode(flags.gpu));
+  KRUX_RETURN_IF_ERROR(MakeDirectories(flags.state_folder, 0700));
   return MakeDirectories(flags.run_folder, 0755);
 }
 
@@ -81,20 +86,40 @@ UniqueFd StopSignals() {
   return UniqueFd(signalfd(-1, &set, SFD_CLOEXEC));
 }
 
+// The record only shortens the time after a start in which slots are missing. Simulated cards need
+// none: they are there at once.
+KnownCards LoadKnownCards(const std::string& path, gpu::DriverMode mode) {
+  if (mode == gpu::DriverMode::kSim || mode == gpu::DriverMode::kNone) return {};
+  Result<KnownCards> known = LoadRecord(path);
+  if (known) return std::move(*known);
+  KRUX_LOG_WARN("going on without it: {}", known.error().ToString());
+  return {};
+}
+
+void SaveKnownCards(const std::string& path, const Inventory& inventory, gpu::DriverKind kind) {
+  if (kind != gpu::DriverKind::kNvidia) return;
+  const Status saved = SaveRecord(path, inventory);
+  if (!saved) KRUX_LOG_WARN("the record of the cards was not saved: {}", saved.error().ToString());
+}
+
 Status Run(const Flags& flags) {
   const UniqueFd stop = StopSignals();
   KRUX_ASSIGN_OR_RETURN(const auto store,
                         StoreServer::Start(flags.run_folder + "/" + names::kPluginSocket));
   SlotBoard board;
-  NodePublisher publisher({.node = flags.node}, [server = ApiServer(flags.api)](
-                                                    const std::string& path,
-                                                    const std::string& json) {
-    return server.Apply(path, json);
-  });
-  GpuWatcher watcher({.driver = flags.driver, .quiet = flags.quiet_seconds * kSecond},
-                     [&](const Inventory& inventory) {
+  NodePublisher publisher(
+      {.node = flags.node},
+      [server = ApiServer(flags.api)](const std::string& path, const std::string& json) {
+        return server.Apply(path, json);
+      });
+  const std::string record = flags.state_folder + "/" + kInventoryFile;
+  GpuWatcher watcher({.driver = flags.driver,
+                      .known = LoadKnownCards(record, flags.driver.mode),
+                      .quiet = flags.quiet_seconds * kSecond},
+                     [&](const Inventory& inventory, gpu::DriverKind kind) {
                        board.Set(SlotsOf(inventory, flags.slots_per_gpu));
                        publisher.Publish(inventory);
+                       SaveKnownCards(record, inventory, kind);
                      });
   watcher.Poll(MonotonicNow());  // so that the kubelet's first list is the right one
 
@@ -103,10 +128,10 @@ Status Run(const Flags& flags) {
   if (!flags.api.url.empty()) {
     publishing = std::jthread([&](const std::stop_token& token) { publisher.Run(token); });
   }
-  Registrar registrar(board, {.folder = flags.plugins_folder,
-                              .service = {.agent_socket =
-                                              flags.run_folder + "/" + names::kAgentSocket},
-                              .may_register = [&] { return store->OwnsSocket(); }});
+  Registrar registrar(board,
+                      {.folder = flags.plugins_folder,
+                       .service = {.agent_socket = flags.run_folder + "/" + names::kAgentSocket},
+                       .may_register = [&] { return store->OwnsSocket(); }});
   registrar.Run(stop.get());
   return Ok();
 }

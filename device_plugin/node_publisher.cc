@@ -40,10 +40,11 @@ std::string KruxNodePath(const std::string& node) {
 }
 
 Status CheckNodeName(const std::string& node) {
-  const bool good = !node.empty() && node.size() <= kMaxNodeName &&
-                    std::all_of(node.begin(), node.end(), [](char c) {
-                      return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
-                    });
+  const bool good =
+      !node.empty() && node.size() <= kMaxNodeName &&
+      std::all_of(node.begin(), node.end(), [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+      });
   if (good) return Ok();
   return Error{ErrorCode::kInvalidArgument,
                "node name '" + node + "' is not one that Kubernetes allows: a-z, 0-9, '-' and '.'"};

@@ -18,16 +18,13 @@ namespace {
 
 using testing::HasSubstr;
 
-Inventory OneCard(bool healthy = true) {
-  return {{{"GPU-1", "NVIDIA H200", 143771, healthy, ""}}};
-}
+Inventory OneCard(bool healthy = true) { return {{{"GPU-1", "NVIDIA H200", 143771, healthy, ""}}}; }
 
 TEST(KruxNodeTest, IsTheTextThatTheSchedulerReads) {
   EXPECT_EQ(nlohmann::json::parse(KruxNodeJson("n1", OneCard())), nlohmann::json::parse(R"({
     "apiVersion":"krux.io/v1alpha1","kind":"KruxNode","metadata":{"name":"n1"},
     "spec":{"gpus":[{"uuid":"GPU-1","model":"NVIDIA H200","memoryMiB":143771,"healthy":true}]}})"));
-  EXPECT_EQ(nlohmann::json::parse(KruxNodeJson("n1", {}))["spec"]["gpus"],
-            nlohmann::json::array());
+  EXPECT_EQ(nlohmann::json::parse(KruxNodeJson("n1", {}))["spec"]["gpus"], nlohmann::json::array());
   EXPECT_EQ(KruxNodePath("n1"), "/apis/krux.io/v1alpha1/kruxnodes/n1");
 }
 
@@ -56,8 +53,7 @@ class Answers {
   }
   bool WaitForCalls(size_t count) {
     std::unique_lock<std::mutex> lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(10),
-                             [&] { return sent_.size() >= count; });
+    return changed_.wait_for(lock, std::chrono::seconds(10), [&] { return sent_.size() >= count; });
   }
   std::vector<std::string> sent() {
     const std::lock_guard<std::mutex> lock(mutex_);

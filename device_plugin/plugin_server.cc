@@ -103,7 +103,7 @@ PluginServer::~PluginServer() {
 }
 
 bool PluginServer::SocketExists() const {
-  struct stat info {};
+  struct stat info{};
   return lstat(path().c_str(), &info) == 0 && S_ISSOCK(info.st_mode);
 }
 

@@ -1,6 +1,6 @@
 // One gRPC server of the plugin on one socket of its own in the kubelet's plugin folder. Each
-// registration gets a new one under a new name: a kubelet keys plugins by resource or by socket, and
-// refuses or confuses two registrations of the same (kubernetes #127803, #135437).
+// registration gets a new one under a new name: a kubelet keys plugins by resource or by socket,
+// and refuses or confuses two registrations of the same (kubernetes #127803, #135437).
 //
 // Thread rule: one owner. The destructor ends all calls within about 200 ms and removes the socket.
 #ifndef KRUX_DEVICE_PLUGIN_PLUGIN_SERVER_H_

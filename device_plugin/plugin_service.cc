@@ -22,17 +22,28 @@ std::string Join(const std::vector<int>& numbers) {
 
 grpc::StatusCode GrpcCode(ErrorCode code) {
   switch (code) {
-    case ErrorCode::kInvalidArgument: return grpc::StatusCode::INVALID_ARGUMENT;
-    case ErrorCode::kNotFound: return grpc::StatusCode::NOT_FOUND;
-    case ErrorCode::kAlreadyExists: return grpc::StatusCode::ALREADY_EXISTS;
-    case ErrorCode::kPermissionDenied: return grpc::StatusCode::PERMISSION_DENIED;
-    case ErrorCode::kResourceExhausted: return grpc::StatusCode::RESOURCE_EXHAUSTED;
-    case ErrorCode::kFailedPrecondition: return grpc::StatusCode::FAILED_PRECONDITION;
-    case ErrorCode::kUnavailable: return grpc::StatusCode::UNAVAILABLE;
-    case ErrorCode::kDeadlineExceeded: return grpc::StatusCode::DEADLINE_EXCEEDED;
-    case ErrorCode::kDataLoss: return grpc::StatusCode::DATA_LOSS;
-    case ErrorCode::kUnimplemented: return grpc::StatusCode::UNIMPLEMENTED;
-    case ErrorCode::kInternal: return grpc::StatusCode::INTERNAL;
+    case ErrorCode::kInvalidArgument:
+      return grpc::StatusCode::INVALID_ARGUMENT;
+    case ErrorCode::kNotFound:
+      return grpc::StatusCode::NOT_FOUND;
+    case ErrorCode::kAlreadyExists:
+      return grpc::StatusCode::ALREADY_EXISTS;
+    case ErrorCode::kPermissionDenied:
+      return grpc::StatusCode::PERMISSION_DENIED;
+    case ErrorCode::kResourceExhausted:
+      return grpc::StatusCode::RESOURCE_EXHAUSTED;
+    case ErrorCode::kFailedPrecondition:
+      return grpc::StatusCode::FAILED_PRECONDITION;
+    case ErrorCode::kUnavailable:
+      return grpc::StatusCode::UNAVAILABLE;
+    case ErrorCode::kDeadlineExceeded:
+      return grpc::StatusCode::DEADLINE_EXCEEDED;
+    case ErrorCode::kDataLoss:
+      return grpc::StatusCode::DATA_LOSS;
+    case ErrorCode::kUnimplemented:
+      return grpc::StatusCode::UNIMPLEMENTED;
+    case ErrorCode::kInternal:
+      return grpc::StatusCode::INTERNAL;
   }
   return grpc::StatusCode::UNKNOWN;
 }
@@ -73,9 +84,9 @@ grpc::Status PluginService::GetPreferredAllocation(
     v1beta1::PreferredAllocationResponse* answer) {
   for (const auto& container : request->container_requests()) {
     auto* chosen = answer->add_container_responses();
-    for (const std::string& id : PreferSlots(ToVector(container.available_deviceids()),
-                                             ToVector(container.must_include_deviceids()),
-                                             container.allocation_size())) {
+    for (const std::string& id :
+         PreferSlots(ToVector(container.available_deviceids()),
+                     ToVector(container.must_include_deviceids()), container.allocation_size())) {
       chosen->add_deviceids(id);
     }
   }
@@ -100,8 +111,8 @@ grpc::Status PluginService::PreStartContainer(grpc::ServerContext* context,
                                               v1beta1::PreStartContainerResponse* /*answer*/) {
   const std::vector<std::string> ids = ToVector(request->devices_ids());
   if (const auto slots = ParseSlotIds(ids); !slots) return ToGrpc(slots.error());
-  const Status passed = AskGate(options_.agent_socket, ids, options_.gate,
-                                [&] { return context->IsCancelled(); });
+  const Status passed =
+      AskGate(options_.agent_socket, ids, options_.gate, [&] { return context->IsCancelled(); });
   if (passed) return grpc::Status::OK;
   KRUX_LOG_INFO("gate closed slots={} {}", ids.front(), passed.error().ToString());
   return ToGrpc(passed.error());

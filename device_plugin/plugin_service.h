@@ -1,5 +1,5 @@
-// The five calls of the kubelet, in one place. Nothing is remembered between them: the kubelet names
-// neither pod nor container, so nothing could be remembered rightly.
+// The five calls of the kubelet, in one place. Nothing is remembered between them: the kubelet
+// names neither pod nor container, so nothing could be remembered rightly.
 //
 //   GetDevicePluginOptions   PreStartContainer and GetPreferredAllocation are wanted
 //   ListAndWatch             the slots, again whenever they change (slot_stream.h)
@@ -25,8 +25,8 @@ namespace krux::device_plugin {
 
 inline constexpr char kSlotVariable[] = "KRUX_SLOT";  // a marker for people; nothing rests on it
 
-class PluginService final
-    : public v1beta1::DevicePlugin::WithCallbackMethod_ListAndWatch<v1beta1::DevicePlugin::Service> {
+class PluginService final : public v1beta1::DevicePlugin::WithCallbackMethod_ListAndWatch<
+                                v1beta1::DevicePlugin::Service> {
  public:
   struct Options {
     std::string agent_socket;
@@ -34,8 +34,7 @@ class PluginService final
     std::function<void()> on_streams_changed = [] {};  // a ListAndWatch began or ended; any thread
   };
 
-  PluginService(SlotBoard& board, Options options)
-      : board_(board), options_(std::move(options)) {
+  PluginService(SlotBoard& board, Options options) : board_(board), options_(std::move(options)) {
     streams_->on_changed = options_.on_streams_changed;
   }
 

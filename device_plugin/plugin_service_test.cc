@@ -32,8 +32,8 @@ class PluginServiceTest : public testing::Test {
   }
 
   void Serve(const GateLimits& gate = {}) {
-    server_ = PluginServer::Start(folder_, board_, {.agent_socket = agent_socket_, .gate = gate})
-                  .value();
+    server_ =
+        PluginServer::Start(folder_, board_, {.agent_socket = agent_socket_, .gate = gate}).value();
     plugin_ = v1beta1::DevicePlugin::NewStub(grpc::CreateChannel(
         "unix:" + folder_ + "/" + server_->name(), grpc::InsecureChannelCredentials()));
   }
@@ -146,7 +146,8 @@ TEST_F(PluginServiceTest, GateSaysThatTheAgentIsAway) {
 
 TEST_F(PluginServiceTest, GateWaitsForAnAgentThatRestarts) {
   Serve({.agent_ms = 20'000});
-  std::future<grpc::Status> gate = std::async(std::launch::async, [this] { return Gate({"krux-1"}); });
+  std::future<grpc::Status> gate =
+      std::async(std::launch::async, [this] { return Gate({"krux-1"}); });
   std::future<api::GateRequest> asked = Agent(api::EmptyAnswerJson());
   EXPECT_TRUE(gate.get().ok());
 }

@@ -24,14 +24,14 @@ namespace krux::device_plugin {
 class Registrar {
  public:
   struct Options {
-    std::string folder;             // the kubelet's plugin folder
-    PluginService::Options service; // on_streams_changed is set by the registrar
+    std::string folder;              // the kubelet's plugin folder
+    PluginService::Options service;  // on_streams_changed is set by the registrar
     // Whether this instance may register; false while a newer one serves the node.
     std::function<bool()> may_register = [] { return true; };
     Nanos first_retry = 20 * kMillisecond;  // then doubled, up to last_retry
     Nanos last_retry = kSecond;
-    Nanos slow_poll = 5 * kSecond;          // looks without any event
-    Nanos stream_limit = 5 * kSecond;       // registered, but no stream was opened
+    Nanos slow_poll = 5 * kSecond;     // looks without any event
+    Nanos stream_limit = 5 * kSecond;  // registered, but no stream was opened
   };
 
   Registrar(SlotBoard& board, Options options);
@@ -53,12 +53,13 @@ class Registrar {
   SlotBoard& board_;
   Options options_;
   FolderWatch watch_;
-  const std::shared_ptr<UniqueFd> wake_;  // an eventfd; streams may outlive the registrar for a moment
+  const std::shared_ptr<UniqueFd>
+      wake_;  // an eventfd; streams may outlive the registrar for a moment
   std::unique_ptr<PluginServer> server_;
-  std::jthread retiring_;                 // ends the last server, which may take 300 ms
+  std::jthread retiring_;  // ends the last server, which may take 300 ms
   bool registered_ = false;
-  FileIdentity seen_kubelet_;             // the last one looked at
-  FileIdentity registered_kubelet_;       // the one registered with
+  FileIdentity seen_kubelet_;        // the last one looked at
+  FileIdentity registered_kubelet_;  // the one registered with
   Nanos registered_at_ = 0;
   Nanos retry_at_ = 0;
   Nanos retry_delay_;

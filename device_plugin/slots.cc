@@ -15,8 +15,7 @@ Result<int> ParseSlotId(std::string_view id) {
   int number = -1;
   if (id.starts_with(prefix)) {
     const std::string_view digits = id.substr(prefix.size());
-    const auto [end, error] =
-        std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
     // Only the one way to write a number: no sign, no leading zero.
     if (error == std::errc() && number >= 0 && number < kMaxSlots && SlotId(number) == id) {
       return number;

@@ -38,8 +38,8 @@ Result<int> ParseSlotId(std::string_view id);
 // Checks the ids of one container: at least one, each well-formed, none twice. Sorted by number.
 Result<std::vector<int>> ParseSlotIds(const std::vector<std::string>& ids);
 
-// Which slots to use: `must_include` first, then the lowest numbers of `available`, `size` in all or
-// fewer where there are fewer. Ids that are none of ours are never chosen.
+// Which slots to use: `must_include` first, then the lowest numbers of `available`, `size` in all
+// or fewer where there are fewer. Ids that are none of ours are never chosen.
 std::vector<std::string> PreferSlots(const std::vector<std::string>& available,
                                      const std::vector<std::string>& must_include, int size);
 

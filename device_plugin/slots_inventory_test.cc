@@ -75,5 +75,40 @@ TEST(HealthTrackerTest, ADriverThatDoesNotAnswerIsAFaultOfAllCards) {
   EXPECT_EQ(tracker.inventory().gpus[0].reason, "driver not loaded");
 }
 
+KnownCards Known(bool same_boot) {
+  return {{{"a", "NVIDIA H200", 143771, true, ""}, {"b", "NVIDIA H200", 143771, true, ""}},
+          same_boot};
+}
+
+TEST(HealthTrackerTest, SlotsOfTheRecordAreOfferedBeforeTheDriverAnswers) {
+  HealthTracker tracker(30 * kSecond, Known(false));
+  EXPECT_EQ(SlotsOf(tracker.inventory(), 16), (Slots{32, true}));
+  EXPECT_FALSE(tracker.inventory().gpus[0].healthy);  // the scheduler is promised nothing
+  tracker.Observe({{}, {}, "driver not loaded"}, kSecond);
+  EXPECT_EQ(SlotsOf(tracker.inventory(), 16), (Slots{32, true}));
+  tracker.Observe({{}, {}, "driver not loaded"}, kSecond + kExpectationLimit);
+  EXPECT_EQ(SlotsOf(tracker.inventory(), 16), (Slots{32, false}));
+}
+
+TEST(HealthTrackerTest, CardsOfTheRecordAreHealthyAtFirstSight) {
+  HealthTracker tracker(30 * kSecond, Known(false));
+  tracker.Observe({{}, {}, "driver not loaded"}, kSecond);
+  tracker.Observe({{Card("b"), Card("a")}, {{"b", "GPU is lost"}}, ""}, 2 * kSecond);
+  EXPECT_THAT(tracker.inventory().gpus,
+              ElementsAre(Gpu{"a", "NVIDIA H200", 143771, true, ""},
+                          Gpu{"b", "NVIDIA H200", 143771, false, "GPU is lost"}));
+}
+
+TEST(HealthTrackerTest, ACardOfTheRecordThatIsAbsentWasTakenOutOrIsLost) {
+  HealthTracker after_reboot(30 * kSecond, Known(false));
+  after_reboot.Observe({{Card("b")}, {}, ""}, 0);
+  ASSERT_EQ(after_reboot.inventory().gpus.size(), 1U);
+  EXPECT_EQ(after_reboot.inventory().gpus[0].uuid, "b");
+  HealthTracker same_boot(30 * kSecond, Known(true));
+  same_boot.Observe({{Card("b")}, {}, ""}, 0);
+  ASSERT_EQ(same_boot.inventory().gpus.size(), 2U);
+  EXPECT_FALSE(same_boot.inventory().gpus[0].healthy);
+}
+
 }  // namespace
 }  // namespace krux::device_plugin

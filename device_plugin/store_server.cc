@@ -26,9 +26,8 @@ Result<std::unique_ptr<StoreServer>> StoreServer::Start(const std::string& socke
   std::unique_ptr<StoreServer> server(new StoreServer(socket_path));
   server->wake_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   KRUX_RETURN_IF_ERROR(server->TakeSocket().With("descriptor store"));
-  server->thread_ = std::jthread([raw = server.get()](const std::stop_token& stop) {
-    raw->Serve(stop);
-  });
+  server->thread_ =
+      std::jthread([raw = server.get()](const std::stop_token& stop) { raw->Serve(stop); });
   return server;
 }
 

@@ -55,7 +55,7 @@ TEST_F(StoreServerTest, KeepsAPageAfterTheAgentThatPutItIsGone) {
 
 TEST_F(StoreServerTest, OnlyItsOwnerMayUseTheSocketFile) {
   const auto server = StoreServer::Start(path_).value();
-  struct stat info {};
+  struct stat info{};
   ASSERT_EQ(stat(path_.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777U, 0600U);
 }
@@ -69,7 +69,9 @@ TEST_F(StoreServerTest, AClientThatSaysNothingOrNonsenseHurtsNobody) {
 }
 
 TEST_F(StoreServerTest, ReplacesTheSocketOfADeadInstance) {
-  { const UniqueFd dead = ListenUnix(path_, 0600).value(); }
+  {
+    const UniqueFd dead = ListenUnix(path_, 0600).value();
+  }
   const auto server = StoreServer::Start(path_).value();
   EXPECT_TRUE(fd_store::Put(path_, "c1", Page("x").get(), kLimitMs));
 }

@@ -18,21 +18,24 @@ constexpr char kControlNode[] = "/dev/nvidiactl";
 // What a CUDA program loads from the driver, by the start of the file's name. Everything else of
 // the driver (graphics, video, monitoring) stays on the host.
 constexpr std::string_view kDriverFiles[] = {
-    "libcuda.so",           "libnvidia-ml.so",       "libnvidia-ptxjitcompiler.so",
-    "libnvidia-nvvm.so",    "libnvidia-nvvm70.so",   "libnvidia-gpucomp.so",
-    "libcudadebugger.so",   "libnvidia-tileiras.so",
+    "libcuda.so",         "libnvidia-ml.so",       "libnvidia-ptxjitcompiler.so",
+    "libnvidia-nvvm.so",  "libnvidia-nvvm70.so",   "libnvidia-gpucomp.so",
+    "libcudadebugger.so", "libnvidia-tileiras.so",
 };
 
 bool Exists(const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   return lstat(path.c_str(), &info) == 0;
 }
 
 bool StartsWithAny(std::string_view name) {
-  return std::any_of(std::begin(kDriverFiles), std::end(kDriverFiles), [&](std::string_view prefix) {
-    // "libcuda.so" and "libcuda.so.1", but not "libcuda.so.580.65.06": that is the target of both.
-    return name.starts_with(prefix) && (name.size() == prefix.size() || name[prefix.size()] == '.');
-  });
+  return std::any_of(std::begin(kDriverFiles), std::end(kDriverFiles),
+                     [&](std::string_view prefix) {
+                       // "libcuda.so" and "libcuda.so.1", but not "libcuda.so.580.65.06": that is
+                       // the target of both.
+                       return name.starts_with(prefix) &&
+                              (name.size() == prefix.size() || name[prefix.size()] == '.');
+                     });
 }
 
 // A link's target under another name adds nothing: libcuda.so.580.65.06 is left out because
@@ -67,9 +70,9 @@ Result<std::string> FindDriverFolder(const std::string& root) {
   for (const std::string& folder : folders) {
     if (Exists(root + folder + "/" + kCuda) && Exists(root + folder + "/" + kNvml)) return folder;
   }
-  return Error{ErrorCode::kNotFound,
-               std::string("no folder of the loader holds both ") + kCuda + " and " + kNvml +
-                   ": install the NVIDIA driver (535 or newer)"};
+  return Error{ErrorCode::kNotFound, std::string("no folder of the loader holds both ") + kCuda +
+                                         " and " + kNvml +
+                                         ": install the NVIDIA driver (535 or newer)"};
 }
 
 Status CheckListsCard(const std::string& library, const NvmlOpener& open, std::string& version) {
@@ -111,8 +114,8 @@ Result<Driver> ResolveSim(const DriverOptions& options) {
   for (const char* name : {kCuda, kNvml}) {
     const std::string path = options.sim_libraries + "/" + name;
     if (options.sim_libraries.empty() || !Exists(options.root + path)) {
-      return Error{ErrorCode::kNotFound, "the simulated card needs " + path +
-                                             ": name its folder with --sim-libraries"};
+      return Error{ErrorCode::kNotFound,
+                   "the simulated card needs " + path + ": name its folder with --sim-libraries"};
     }
     driver.files.push_back(path);
   }
@@ -145,15 +148,18 @@ Result<DriverMode> ParseDriverMode(std::string_view word) {
   if (word == "nvidia") return DriverMode::kNvidia;
   if (word == "sim") return DriverMode::kSim;
   if (word == "none") return DriverMode::kNone;
-  return Error{ErrorCode::kInvalidArgument, "GPU driver '" + std::string(word) +
-                                                "' is not one of auto, nvidia, sim, none"};
+  return Error{ErrorCode::kInvalidArgument,
+               "GPU driver '" + std::string(word) + "' is not one of auto, nvidia, sim, none"};
 }
 
 std::string_view DriverKindName(DriverKind kind) {
   switch (kind) {
-    case DriverKind::kNone: return "none";
-    case DriverKind::kNvidia: return "nvidia";
-    case DriverKind::kSim: return "sim";
+    case DriverKind::kNone:
+      return "none";
+    case DriverKind::kNvidia:
+      return "nvidia";
+    case DriverKind::kSim:
+      return "sim";
   }
   return "none";
 }
@@ -167,10 +173,14 @@ std::vector<std::string> Driver::NodesOf(const Device& device) const {
 
 Result<Driver> ResolveDriver(const DriverOptions& options, const NvmlOpener& open) {
   switch (options.mode) {
-    case DriverMode::kAuto: return ResolveAuto(options, open);
-    case DriverMode::kNvidia: return ResolveNvidia(options, open);
-    case DriverMode::kSim: return ResolveSim(options);
-    case DriverMode::kNone: return NoDriver("no GPU driver was asked for");
+    case DriverMode::kAuto:
+      return ResolveAuto(options, open);
+    case DriverMode::kNvidia:
+      return ResolveNvidia(options, open);
+    case DriverMode::kSim:
+      return ResolveSim(options);
+    case DriverMode::kNone:
+      return NoDriver("no GPU driver was asked for");
   }
   return NoDriver("no GPU driver was asked for");
 }

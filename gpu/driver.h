@@ -27,9 +27,9 @@ Result<DriverMode> ParseDriverMode(std::string_view word);  // "auto" | "nvidia"
 
 struct DriverOptions {
   DriverMode mode = DriverMode::kAuto;
-  std::string sim_libraries;         // folder of the simulated libcuda.so.1; empty: no simulation
+  std::string sim_libraries;  // folder of the simulated libcuda.so.1; empty: no simulation
   std::string sim_folder = kSimFolder;
-  std::string root;                  // where the host's file system is seen; empty: at /
+  std::string root;  // where the host's file system is seen; empty: at /
 };
 
 enum class DriverKind { kNone, kNvidia, kSim };
@@ -37,8 +37,8 @@ std::string_view DriverKindName(DriverKind kind);  // "none" | "nvidia" | "sim"
 
 struct Driver {
   DriverKind kind = DriverKind::kNone;
-  std::string reason;                // why this one, or why none; for the log
-  std::string nvml_library;          // to be loaded by this process; empty when there is none
+  std::string reason;        // why this one, or why none; for the log
+  std::string nvml_library;  // to be loaded by this process; empty when there is none
 
   // What goes into every container that has a GPU (api::CreateAnswer has the same fields). Host
   // paths, without `root`. A driver file's own name is the name it needs in the container; it may

@@ -99,4 +99,22 @@ abi::Return nvmlDeviceGetComputeRunningProcesses_v3(abi::Device device, unsigned
   return card.broken;
 }
 
+abi::Return nvmlEventSetCreate(abi::EventSet* set) {
+  *set = reinterpret_cast<abi::EventSet>(&state);
+  return abi::kSuccess;
+}
+abi::Return nvmlEventSetFree(abi::EventSet) { return abi::kSuccess; }
+abi::Return nvmlDeviceRegisterEvents(abi::Device, unsigned long long, abi::EventSet) {
+  return abi::kSuccess;
+}
+abi::Return nvmlEventSetWait_v2(abi::EventSet, abi::EventData* out, unsigned) {
+  constexpr abi::Return timed_out = 10;
+  if (state.xids.empty()) return timed_out;
+  const auto [card, number] = state.xids.front();
+  state.xids.erase(state.xids.begin());
+  *out = {reinterpret_cast<abi::Device>(&state.cards[card]), abi::kEventXidCritical, number, ~0U,
+          ~0U};
+  return abi::kSuccess;
+}
+
 }  // extern "C"

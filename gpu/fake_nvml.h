@@ -4,6 +4,7 @@
 #define KRUX_GPU_FAKE_NVML_H_
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gpu/nvml_abi.h"
@@ -26,6 +27,7 @@ struct FakeNvmlState {
   abi::Return init = abi::kSuccess;
   int open = 0;  // Init calls less Shutdown calls
   std::vector<FakeCard> cards;
+  std::vector<std::pair<size_t, unsigned long long>> xids;  // index of the card, number
 };
 
 }  // namespace krux::gpu

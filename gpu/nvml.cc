@@ -13,15 +13,21 @@ namespace {
 // Beyond any machine; a damaged answer must not make us loop or allocate without end.
 constexpr unsigned kMaxDevices = 128;
 constexpr unsigned kMaxProcesses = 65536;
+constexpr size_t kMaxEvents = 256;
 
 ErrorCode CodeOf(abi::Return rc) {
   switch (rc) {
-    case abi::kNoPermission: return ErrorCode::kPermissionDenied;
-    case abi::kNotFound: return ErrorCode::kNotFound;
-    case abi::kNotSupported: return ErrorCode::kUnimplemented;
+    case abi::kNoPermission:
+      return ErrorCode::kPermissionDenied;
+    case abi::kNotFound:
+      return ErrorCode::kNotFound;
+    case abi::kNotSupported:
+      return ErrorCode::kUnimplemented;
     case abi::kGpuIsLost:
-    case abi::kResetRequired: return ErrorCode::kFailedPrecondition;
-    default: return ErrorCode::kUnavailable;
+    case abi::kResetRequired:
+      return ErrorCode::kFailedPrecondition;
+    default:
+      return ErrorCode::kUnavailable;
   }
 }
 
@@ -53,20 +59,27 @@ const char* FindAll(void* library, abi::Functions& f) {
   Find(library, "nvmlDeviceGetPciInfo_v3", f.DeviceGetPciInfo);
   Find(library, "nvmlDeviceGetMigMode", f.DeviceGetMigMode);
   Find(library, "nvmlDeviceGetRemappedRows", f.DeviceGetRemappedRows);
+  Find(library, "nvmlEventSetCreate", f.EventSetCreate);
+  Find(library, "nvmlEventSetFree", f.EventSetFree);
+  Find(library, "nvmlDeviceRegisterEvents", f.DeviceRegisterEvents);
+  Find(library, "nvmlEventSetWait_v2", f.EventSetWait);
   return missing;
 }
 
 class LoadedNvml final : public Nvml {
  public:
-  explicit LoadedNvml(const abi::Functions& functions) : f_(functions) {}
+  explicit LoadedNvml(const abi::Functions& functions) : f_(functions) { WatchForXids(); }
   LoadedNvml(const LoadedNvml&) = delete;
   LoadedNvml& operator=(const LoadedNvml&) = delete;
-  ~LoadedNvml() override { f_.Shutdown(); }
+  ~LoadedNvml() override {
+    if (events_ != nullptr) f_.EventSetFree(events_);
+    f_.Shutdown();
+  }
 
   Result<std::string> DriverVersion() const override {
     char text[abi::kVersionBytes] = {};
-    KRUX_RETURN_IF_ERROR(Check(f_.SystemGetDriverVersion(text, sizeof text - 1),
-                               "asking for the driver's version"));
+    KRUX_RETURN_IF_ERROR(
+        Check(f_.SystemGetDriverVersion(text, sizeof text - 1), "asking for the driver's version"));
     return std::string(text);
   }
 
@@ -124,7 +137,37 @@ class LoadedNvml final : public Nvml {
     return CheckRows(device);
   }
 
+  std::vector<Xid> TakeXids() override {
+    std::vector<Xid> xids;
+    abi::EventData event{};
+    while (events_ != nullptr && xids.size() < kMaxEvents &&
+           f_.EventSetWait(events_, &event, /*timeout_ms=*/0) == abi::kSuccess) {
+      char uuid[abi::kUuidBytes] = {};
+      if (event.type != abi::kEventXidCritical) continue;
+      if (f_.DeviceGetUUID(event.device, uuid, sizeof uuid - 1) != abi::kSuccess) continue;
+      xids.push_back(Xid{uuid, event.data});
+    }
+    return xids;
+  }
+
  private:
+  // Cards and drivers without such events are watched by CheckHealth alone.
+  void WatchForXids() {
+    if (f_.EventSetCreate == nullptr || f_.EventSetFree == nullptr ||
+        f_.DeviceRegisterEvents == nullptr || f_.EventSetWait == nullptr ||
+        f_.EventSetCreate(&events_) != abi::kSuccess) {
+      events_ = nullptr;
+      return;
+    }
+    unsigned count = 0;
+    if (f_.DeviceGetCount(&count) != abi::kSuccess) return;
+    for (unsigned i = 0; i < std::min(count, kMaxDevices); ++i) {
+      abi::Device device = nullptr;
+      if (f_.DeviceGetHandleByIndex(i, &device) != abi::kSuccess) continue;
+      f_.DeviceRegisterEvents(device, abi::kEventXidCritical, events_);
+    }
+  }
+
   Status Check(abi::Return rc, std::string_view what) const {
     if (rc == abi::kSuccess) return Ok();
     const char* text = f_.ErrorString(rc);
@@ -149,9 +192,10 @@ class LoadedNvml final : public Nvml {
     if (rc == abi::kNotSupported) return Ok();
     KRUX_RETURN_IF_ERROR(Check(rc, "reading its MIG mode"));
     if (current == 0) return Ok();
-    return Error{ErrorCode::kFailedPrecondition,
-                 "MIG mode is on; Krux shares whole cards: switch MIG off on this card, or offer its "
-                 "instances with another device plugin"};
+    return Error{
+        ErrorCode::kFailedPrecondition,
+        "MIG mode is on; Krux shares whole cards: switch MIG off on this card, or offer its "
+        "instances with another device plugin"};
   }
 
   // Memory errors are kept by the card, so a fault from before our start is seen as well.
@@ -183,13 +227,13 @@ class LoadedNvml final : public Nvml {
     char name[abi::kNameBytes] = {};
     abi::Memory memory{};
     Device device;
-    KRUX_RETURN_IF_ERROR(Check(f_.DeviceGetUUID(handle, uuid, sizeof uuid - 1), "reading its UUID"));
+    KRUX_RETURN_IF_ERROR(
+        Check(f_.DeviceGetUUID(handle, uuid, sizeof uuid - 1), "reading its UUID"));
     KRUX_RETURN_IF_ERROR(ParseGpuUuid(uuid));
     KRUX_RETURN_IF_ERROR(CheckMig(handle).With(uuid));
     KRUX_RETURN_IF_ERROR(
         Check(f_.DeviceGetName(handle, name, sizeof name - 1), "reading its name"));
-    KRUX_RETURN_IF_ERROR(
-        Check(f_.DeviceGetMemoryInfo(handle, &memory), "reading its memory"));
+    KRUX_RETURN_IF_ERROR(Check(f_.DeviceGetMemoryInfo(handle, &memory), "reading its memory"));
     KRUX_RETURN_IF_ERROR(
         Check(f_.DeviceGetMinorNumber(handle, &device.minor), "reading its minor number"));
     abi::PciInfo pci{};
@@ -204,9 +248,24 @@ class LoadedNvml final : public Nvml {
   }
 
   const abi::Functions f_;
+  abi::EventSet events_ = nullptr;
 };
 
 }  // namespace
+
+bool IsCardFault(unsigned long long xid) {
+  switch (xid) {
+    case 13:   // exception in a kernel
+    case 31:   // page fault of a program
+    case 43:   // a program's channel was reset
+    case 45:   // a program was ended
+    case 68:   // exception of the video engine
+    case 109:  // context switch timed out: a kernel that never ends
+      return false;
+    default:
+      return true;
+  }
+}
 
 Result<std::unique_ptr<Nvml>> OpenNvml(const std::string& path) {
   // Never unloaded: the vendor's library keeps threads and locks of its own.

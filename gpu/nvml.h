@@ -24,16 +24,16 @@ namespace krux::gpu {
 
 // One physical card that Krux can share.
 struct Device {
-  std::string uuid;            // "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
-  std::string model;           // "NVIDIA H200"
-  uint64_t memory_bytes = 0;   // physical total
-  unsigned minor = 0;          // /dev/nvidia<minor>
-  std::string pci_bus_id;      // "00000000:18:00.0"; empty where the driver does not say
+  std::string uuid;           // "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
+  std::string model;          // "NVIDIA H200"
+  uint64_t memory_bytes = 0;  // physical total
+  unsigned minor = 0;         // /dev/nvidia<minor>
+  std::string pci_bus_id;     // "00000000:18:00.0"; empty where the driver does not say
   bool operator==(const Device&) const = default;
 };
 
 struct DeviceList {
-  std::vector<Device> devices;        // in NVML's order
+  std::vector<Device> devices;  // in NVML's order
   // Cards that are there and not shared, one sentence each that names the card and says why (MIG
   // is on; the card does not answer).
   std::vector<std::string> left_out;
@@ -44,6 +44,17 @@ struct MemoryInfo {
   uint64_t used_bytes = 0;  // includes what the driver keeps for itself
   uint64_t free_bytes = 0;
 };
+
+// A fault that the driver reported for a card (the numbers are in NVIDIA's XID catalogue).
+struct Xid {
+  std::string uuid;
+  unsigned long long number = 0;
+  bool operator==(const Xid&) const = default;
+};
+
+// Whether this fault is the card's. The others are an application's own doing (a bad pointer, a
+// page fault, a kernel that ran too long): the card goes on.
+bool IsCardFault(unsigned long long xid);
 
 class Nvml {
  public:
@@ -61,6 +72,9 @@ class Nvml {
   // Ok while the card can take work. The error says what is wrong in words for an event: the card
   // fell off the bus, its memory waits for a repair, it does not answer.
   virtual Status CheckHealth(const std::string& uuid) const = 0;
+
+  // The XIDs since the last call, oldest first; never waits. Empty where the driver reports none.
+  virtual std::vector<Xid> TakeXids() { return {}; }
 };
 
 // Loads the library at `path` and initialises it. kNotFound: no such library; kUnavailable: the

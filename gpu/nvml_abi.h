@@ -45,6 +45,19 @@ struct ProcessInfo {  // nvmlProcessInfo_t of nvmlDeviceGetComputeRunningProcess
   unsigned compute_instance_id;
 };
 
+struct EventSetOpaque;
+using EventSet = EventSetOpaque*;
+constexpr unsigned long long kEventXidCritical = 8;
+
+struct EventData {  // nvmlEventData_t of nvmlEventSetWait_v2
+  Device device;
+  unsigned long long type;
+  unsigned long long data;  // of an XID event: its number
+  unsigned gpu_instance_id;
+  unsigned compute_instance_id;
+};
+
+static_assert(sizeof(EventData) == 32);
 static_assert(sizeof(Memory) == 24);
 static_assert(sizeof(PciInfo) == 68 && offsetof(PciInfo, bus_id) == 36);
 static_assert(sizeof(ProcessInfo) == 24 && offsetof(ProcessInfo, used_gpu_memory) == 8);
@@ -69,6 +82,10 @@ struct Functions {
   Return (*DeviceGetMigMode)(Device, unsigned* current, unsigned* pending);
   Return (*DeviceGetRemappedRows)(Device, unsigned* correctable, unsigned* uncorrectable,
                                   unsigned* pending, unsigned* failed);
+  Return (*EventSetCreate)(EventSet*);
+  Return (*EventSetFree)(EventSet);
+  Return (*DeviceRegisterEvents)(Device, unsigned long long types, EventSet);
+  Return (*EventSetWait)(EventSet, EventData*, unsigned timeout_ms);
 };
 
 }  // namespace krux::gpu::abi

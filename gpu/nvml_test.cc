@@ -11,7 +11,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::Pair;
 
 constexpr char kFirst[] = "GPU-00000000-0000-0000-0000-000000000001";
 constexpr char kSecond[] = "GPU-00000000-0000-0000-0000-000000000002";
@@ -19,8 +18,7 @@ constexpr char kSecond[] = "GPU-00000000-0000-0000-0000-000000000002";
 class NvmlTest : public testing::Test {
  protected:
   NvmlTest() : library_(dlopen(KRUX_FAKE_NVML, RTLD_NOW)) {
-    const auto state =
-        reinterpret_cast<FakeNvmlState* (*)()>(dlsym(library_, "fake_nvml_state"));
+    const auto state = reinterpret_cast<FakeNvmlState* (*)()>(dlsym(library_, "fake_nvml_state"));
     fake_ = state();
     *fake_ = FakeNvmlState{};
     fake_->cards.resize(2);
@@ -94,8 +92,23 @@ TEST_F(NvmlTest, HealthTellsWhatIsWrong) {
   EXPECT_EQ(nvml->CheckHealth("GPU-other").error().code, ErrorCode::kNotFound);
 }
 
+TEST_F(NvmlTest, HandsOutXidsOnce) {
+  const auto nvml = OpenNvml(KRUX_FAKE_NVML).value();
+  EXPECT_TRUE(nvml->TakeXids().empty());
+  fake_->xids = {{1, 79}, {0, 31}};
+  EXPECT_THAT(nvml->TakeXids(), ElementsAre(Xid{kSecond, 79}, Xid{kFirst, 31}));
+  EXPECT_TRUE(nvml->TakeXids().empty());
+}
+
+TEST(XidTest, FaultsOfApplicationsAreNotTheCards) {
+  for (const unsigned xid : {13, 31, 43, 45, 68, 109}) EXPECT_FALSE(IsCardFault(xid)) << xid;
+  for (const unsigned xid : {48, 63, 74, 79, 94, 95, 119}) EXPECT_TRUE(IsCardFault(xid)) << xid;
+}
+
 TEST_F(NvmlTest, ClosesWhatItOpened) {
-  { const auto nvml = OpenNvml(KRUX_FAKE_NVML).value(); }
+  {
+    const auto nvml = OpenNvml(KRUX_FAKE_NVML).value();
+  }
   EXPECT_EQ(fake_->open, 0);
 }
 
