@@ -1,45 +1,22 @@
 // Launches of kernels and host functions.
 #include <algorithm>
-#include <cstring>
 
 #include "sim/cuda/capture.h"
 #include "sim/cuda/driver.h"
+#include "sim/cuda/launch.h"
 #include "sim/cuda/memory.h"
 #include "sim/cuda/module.h"
 
-using krux::sim::Capture;
 using krux::sim::Checked;
 using krux::sim::Context;
 using krux::sim::FindStream;
 using krux::sim::Function;
 using krux::sim::LaunchCost;
+using krux::sim::LaunchShape;
 using krux::sim::Stream;
 using krux::sim::Work;
 
 namespace {
-
-struct Shape {
-  unsigned grid[3];
-  unsigned block[3];
-  unsigned shared_bytes;
-};
-
-// The values behind `extra`: CU_LAUNCH_PARAM_BUFFER_POINTER, pointer, ..., CU_LAUNCH_PARAM_END.
-const void* PackedParameters(void** extra) {
-  if (extra == nullptr) return nullptr;
-  for (int i = 0; i < 6 && extra[i] != CU_LAUNCH_PARAM_END; i += 2) {
-    if (extra[i] == CU_LAUNCH_PARAM_BUFFER_POINTER) return extra[i + 1];
-  }
-  return nullptr;
-}
-
-bool IsValid(const Shape& shape, const Function& function) {
-  const uint64_t threads = uint64_t{shape.block[0]} * shape.block[1] * shape.block[2];
-  return threads > 0 && threads <= 1024 && shape.block[2] <= 64 && shape.grid[0] > 0 &&
-         shape.grid[0] <= 0x7fffffff && shape.grid[1] > 0 && shape.grid[1] <= 65535 &&
-         shape.grid[2] > 0 && shape.grid[2] <= 65535 &&
-         shape.shared_bytes <= static_cast<unsigned>(function.max_dynamic_shared_bytes);
-}
 
 // A launch that needs more local memory per thread than any before makes the context's local memory
 // grow, for all threads that the card can hold. Seen on an H200: 8 KiB a thread took 1848 MiB, which
@@ -60,59 +37,28 @@ CUresult GrowLocalMemory(Context* context, const Function& function) {
   return CUDA_SUCCESS;
 }
 
-std::vector<char> PackParameters(const Function& function, void** parameters, const void* packed) {
-  std::vector<char> bytes(function.parameter_bytes);
-  if (packed != nullptr) {
-    std::memcpy(bytes.data(), packed, bytes.size());
-  } else if (parameters != nullptr) {
-    for (size_t i = 0; i < function.parameters.size(); ++i) {
-      std::memcpy(bytes.data() + function.parameters[i].offset, parameters[i],
-                  function.parameters[i].bytes);
-    }
-  }
-  return bytes;
-}
-
-CUresult CaptureLaunch(Stream* stream, const Function& function, CUfunction handle, const Shape& shape,
-                       const LaunchCost& cost, void** parameters, const void* packed) {
-  Work work;
-  work.type = CU_GRAPH_NODE_TYPE_KERNEL;
-  work.cost = cost.time;
-  work.width = cost.width;
-  work.on_card = true;
-  work.kernel.func = handle;
-  work.kernel.gridDimX = shape.grid[0];
-  work.kernel.gridDimY = shape.grid[1];
-  work.kernel.gridDimZ = shape.grid[2];
-  work.kernel.blockDimX = shape.block[0];
-  work.kernel.blockDimY = shape.block[1];
-  work.kernel.blockDimZ = shape.block[2];
-  work.kernel.sharedMemBytes = shape.shared_bytes;
-  work.packed_parameters = PackParameters(function, parameters, packed);
-  return krux::sim::Enqueue(stream, std::move(work));
-}
-
-CUresult Launch(CUfunction handle, const Shape& shape, CUstream stream_handle, void** parameters,
+CUresult Launch(CUfunction handle, const LaunchShape& shape, CUstream stream_handle, void** parameters,
                 void** extra) {
   KRUX_SIM_CONTEXT(context);
   Function* function = Checked<Function>(handle);
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   Stream* stream = FindStream(stream_handle, context);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (!IsValid(shape, *function)) return CUDA_ERROR_INVALID_VALUE;
-  const void* packed = PackedParameters(extra);
+  if (!IsValidLaunch(shape, *function)) return CUDA_ERROR_INVALID_VALUE;
+  const void* packed = krux::sim::PackedParameters(extra);
   if (!function->parameters.empty() && parameters == nullptr && packed == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (const CUresult r = GrowLocalMemory(context, *function); r != CUDA_SUCCESS) return r;
+  if (stream->capture.load(std::memory_order_relaxed) != nullptr) {
+    return krux::sim::Enqueue(
+        stream, KernelWork(context->device, handle, shape, parameters, packed));
+  }
+  if (const CUresult r = krux::sim::CheckLegacyUse(stream); r != CUDA_SUCCESS) return r;
   const uint64_t blocks = uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
   const uint64_t threads = uint64_t{shape.block[0]} * shape.block[1] * shape.block[2];
   const LaunchCost cost =
       CostOf(*function, context->device->card(), blocks, threads, parameters, packed);
-  if (stream->capture.load(std::memory_order_relaxed) != nullptr) {
-    return CaptureLaunch(stream, *function, handle, shape, cost, parameters, packed);
-  }
-  if (const CUresult r = krux::sim::CheckLegacyUse(stream); r != CUDA_SUCCESS) return r;
   krux::sim::Operation operation;
   operation.cost = cost.time;
   operation.width = cost.width;
@@ -139,6 +85,13 @@ struct StreamCallback : krux::sim::Action {
 };
 
 }  // namespace
+
+krux::sim::Work krux::sim::HostFunctionWork(CUhostFn function, void* data) {
+  Work work;
+  work.type = CU_GRAPH_NODE_TYPE_HOST;
+  work.make_action = [=] { return std::make_unique<HostFunction>(function, data); };
+  return work;
+}
 
 CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
                                 unsigned int grid_z, unsigned int block_x, unsigned int block_y,
@@ -184,10 +137,7 @@ CUresult CUDAAPI cuLaunchHostFunc(CUstream handle, CUhostFn function, void* data
   Stream* stream = FindStream(handle, context);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  Work work;
-  work.type = CU_GRAPH_NODE_TYPE_HOST;
-  work.make_action = [=] { return std::make_unique<HostFunction>(function, data); };
-  return krux::sim::Enqueue(stream, std::move(work));
+  return krux::sim::Enqueue(stream, krux::sim::HostFunctionWork(function, data));
 }
 
 CUresult CUDAAPI cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void* data,

@@ -210,3 +210,36 @@ CUresult CUDAAPI cuStreamWaitValue64(CUstream stream, CUdeviceptr address, cuuin
                                      unsigned int flags) {
   return WaitValue<uint64_t>(stream, address, value, flags);
 }
+
+CUresult CUDAAPI cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
+                                       CUstreamBatchMemOpParams* operations, unsigned int flags) {
+  KRUX_SIM_READY();
+  if (operations == nullptr || count == 0 || count > 256 || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  for (unsigned i = 0; i < count; ++i) {
+    const CUstreamBatchMemOpParams& op = operations[i];
+    CUresult result = CUDA_SUCCESS;
+    switch (op.operation) {
+      case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+        result = WriteValue<uint32_t>(stream, op.writeValue.address, op.writeValue.value, op.writeValue.flags);
+        break;
+      case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+        result = WriteValue<uint64_t>(stream, op.writeValue.address, op.writeValue.value64, op.writeValue.flags);
+        break;
+      case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+        result = WaitValue<uint32_t>(stream, op.waitValue.address, op.waitValue.value, op.waitValue.flags);
+        break;
+      case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+        result = WaitValue<uint64_t>(stream, op.waitValue.address, op.waitValue.value64, op.waitValue.flags);
+        break;
+      case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
+      case CU_STREAM_MEM_OP_BARRIER: break;
+      default: return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuStreamBatchMemOp(CUstream stream, unsigned int count,
+                                    CUstreamBatchMemOpParams* operations, unsigned int flags) {
+  return cuStreamBatchMemOp_v2(stream, count, operations, flags);
+}

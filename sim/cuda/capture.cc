@@ -220,16 +220,26 @@ void DestroyGraph(Graph* graph) {
   Bury(graph);
 }
 
+// Copies in an order in which each node comes after what it depends on; nodes of a cycle, which only
+// a program's own dependencies can make, are left out, so that sizes tell.
 Graph* CopyGraph(const Graph& graph) {
   auto* copy = Make<Graph>();
   std::map<const GraphNode*, GraphNode*> copies;
-  for (const GraphNode* node : graph.nodes) {
-    auto* twin = Make<GraphNode>();
-    twin->graph = copy;
-    twin->work = node->work;
-    for (const GraphNode* before : node->after) twin->after.push_back(copies[before]);
-    copies[node] = twin;
-    copy->nodes.push_back(twin);
+  for (bool has_progress = true; has_progress;) {
+    has_progress = false;
+    for (GraphNode* node : graph.nodes) {
+      const bool is_ready = std::all_of(node->after.begin(), node->after.end(),
+                                        [&](GraphNode* before) { return copies.count(before) > 0; });
+      if (!is_ready || copies.count(node) > 0) continue;
+      auto* twin = Make<GraphNode>();
+      twin->graph = copy;
+      twin->original = node;
+      twin->work = node->work;
+      for (const GraphNode* before : node->after) twin->after.push_back(copies[before]);
+      copies[node] = twin;
+      copy->nodes.push_back(twin);
+      has_progress = true;
+    }
   }
   return copy;
 }

@@ -20,7 +20,6 @@
 namespace krux::sim {
 
 struct Function;
-struct Allocation;
 
 // One piece of work; can be done any number of times.
 struct Work {
@@ -51,11 +50,18 @@ struct GraphNode : Tagged {
   Graph* graph = nullptr;
   Work work;
   std::vector<GraphNode*> after;
+  const GraphNode* original = nullptr;  // in an executable graph: the node that this was made from
+  std::vector<void*> parameter_pointers;  // handed out by cuGraphKernelNodeGetParams
 };
 
 struct Graph : Tagged {
   static constexpr uint32_t kTag = 0x47524150;
-  std::vector<GraphNode*> nodes;  // in an order in which each comes after what it depends on
+  std::vector<GraphNode*> nodes;
+};
+
+struct GraphExec : Tagged {
+  static constexpr uint32_t kTag = 0x47455845;
+  Graph* graph = nullptr;  // a sorted copy
 };
 
 struct Capture {
@@ -98,8 +104,6 @@ CUresult CheckLegacyUse(Stream* stream);
 CUresult LaunchGraph(const std::vector<GraphNode*>& nodes, Stream* stream);
 void DestroyGraph(Graph* graph);
 Graph* CopyGraph(const Graph& graph);
-
-
 
 }  // namespace krux::sim
 

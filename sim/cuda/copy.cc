@@ -101,25 +101,24 @@ CUresult CopyLinear(CUstream stream, CUdeviceptr to, CUdeviceptr from, size_t by
   return RunCopy(stream, to_side, from_side, {bytes, 1, 1}, waits);
 }
 
-CUresult Fill(CUstream handle, CUdeviceptr address, size_t pitch, uint32_t value,
-              size_t element_bytes, size_t count, size_t rows) {
-  KRUX_SIM_CONTEXT(context);
-  Stream* stream = FindStream(handle, context);
-  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (address % element_bytes != 0 || count > SIZE_MAX / 8) return CUDA_ERROR_INVALID_VALUE;
-  if (count == 0 || rows == 0) return CUDA_SUCCESS;
+CUresult FillWork(CUdeviceptr address, size_t pitch, uint32_t value, size_t element_bytes,
+                  size_t count, size_t rows, Work* work) {
+  if ((element_bytes != 1 && element_bytes != 2 && element_bytes != 4) ||
+      address % element_bytes != 0 || count > SIZE_MAX / 8) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   const size_t width = count * element_bytes;
   if (rows > 1 && (pitch < width || pitch > SIZE_MAX / 2 / rows)) return CUDA_ERROR_INVALID_VALUE;
   Side side;
-  if (address == 0 || !SideOf(address, (rows - 1) * pitch + width, &side)) {
+  if (address == 0 || width == 0 || rows == 0 ||
+      !SideOf(address, (rows - 1) * pitch + width, &side)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  Work work;
-  work.type = CU_GRAPH_NODE_TYPE_MEMSET;
-  work.on_card = true;
-  work.cost = CopyTime(static_cast<double>(width) * static_cast<double>(rows), kCardRate * 2);
+  work->type = CU_GRAPH_NODE_TYPE_MEMSET;
+  work->on_card = true;
+  work->cost = CopyTime(static_cast<double>(width) * static_cast<double>(rows), kCardRate * 2);
   const bool is_zero = value == 0 && side.is_device;
-  work.make_action = [=] {
+  work->make_action = [=] {
     return MakeAction([=] {
       for (size_t row = 0; row < rows; ++row) {
         char* start = side.start + row * pitch;
@@ -127,7 +126,18 @@ CUresult Fill(CUstream handle, CUdeviceptr address, size_t pitch, uint32_t value
       }
     });
   };
-  return Enqueue(stream, std::move(work));
+  return CUDA_SUCCESS;
+}
+
+CUresult Fill(CUstream handle, CUdeviceptr address, size_t pitch, uint32_t value,
+              size_t element_bytes, size_t count, size_t rows) {
+  KRUX_SIM_CONTEXT(context);
+  Stream* stream = FindStream(handle, context);
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (count == 0 || rows == 0) return CUDA_SUCCESS;
+  Work work;
+  const CUresult result = FillWork(address, pitch, value, element_bytes, count, rows, &work);
+  return result == CUDA_SUCCESS ? Enqueue(stream, std::move(work)) : result;
 }
 
 }  // namespace krux::sim

@@ -32,6 +32,8 @@ CUresult CopyLinear(CUstream stream, CUdeviceptr to, CUdeviceptr from, size_t by
 CUresult RunCopy(CUstream stream, const Side& to, const Side& from, const Shape& shape, bool waits);
 
 // Sets `count` x `rows` elements of 1, 2 or 4 bytes.
+CUresult FillWork(CUdeviceptr to, size_t pitch, uint32_t value, size_t element_bytes, size_t count,
+                  size_t rows, Work* work);
 CUresult Fill(CUstream stream, CUdeviceptr to, size_t pitch, uint32_t value, size_t element_bytes,
               size_t count, size_t rows);
 

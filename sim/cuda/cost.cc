@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "sim/cuda/module.h"
+#include "sim/cuda/launch.h"
 
 namespace krux::sim {
 namespace {
@@ -19,6 +19,20 @@ uint64_t ReadParameter(const Function& function, void** parameters, const void* 
   uint64_t units = 0;
   std::memcpy(&units, value, parameter.bytes);
   return units;
+}
+
+std::vector<char> PackParameters(const Function& function, void** parameters, const void* packed) {
+  std::vector<char> bytes(function.parameter_bytes);
+  if (bytes.empty()) return bytes;
+  if (packed != nullptr) {
+    std::memcpy(bytes.data(), packed, bytes.size());
+  } else if (parameters != nullptr) {
+    for (size_t i = 0; i < function.parameters.size(); ++i) {
+      std::memcpy(bytes.data() + function.parameters[i].offset, parameters[i],
+                  function.parameters[i].bytes);
+    }
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -48,6 +62,45 @@ LaunchCost CostOf(const Function& function, Card& card, uint64_t blocks, uint64_
   const uint64_t waves = (blocks + wave - 1) / wave;
   cost.time = kStart + kWave * static_cast<Nanos>(std::min<uint64_t>(waves, 1'000'000'000));
   return cost;
+}
+
+bool IsValidLaunch(const LaunchShape& shape, const Function& function) {
+  const uint64_t threads = uint64_t{shape.block[0]} * shape.block[1] * shape.block[2];
+  return threads > 0 && threads <= 1024 && shape.block[2] <= 64 && shape.grid[0] > 0 &&
+         shape.grid[0] <= 0x7fffffff && shape.grid[1] > 0 && shape.grid[1] <= 65535 &&
+         shape.grid[2] > 0 && shape.grid[2] <= 65535 &&
+         shape.shared_bytes <= static_cast<unsigned>(function.max_dynamic_shared_bytes);
+}
+
+const void* PackedParameters(void** extra) {
+  if (extra == nullptr) return nullptr;
+  for (int i = 0; i < 6 && extra[i] != CU_LAUNCH_PARAM_END; i += 2) {
+    if (extra[i] == CU_LAUNCH_PARAM_BUFFER_POINTER) return extra[i + 1];
+  }
+  return nullptr;
+}
+
+Work KernelWork(Device* device, CUfunction handle, const LaunchShape& shape, void** parameters,
+                const void* packed) {
+  const Function& function = *Checked<Function>(handle);
+  const uint64_t blocks = uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
+  const uint64_t threads = uint64_t{shape.block[0]} * shape.block[1] * shape.block[2];
+  const LaunchCost cost = CostOf(function, device->card(), blocks, threads, parameters, packed);
+  Work work;
+  work.type = CU_GRAPH_NODE_TYPE_KERNEL;
+  work.cost = cost.time;
+  work.width = cost.width;
+  work.on_card = true;
+  work.kernel.func = handle;
+  work.kernel.gridDimX = shape.grid[0];
+  work.kernel.gridDimY = shape.grid[1];
+  work.kernel.gridDimZ = shape.grid[2];
+  work.kernel.blockDimX = shape.block[0];
+  work.kernel.blockDimY = shape.block[1];
+  work.kernel.blockDimZ = shape.block[2];
+  work.kernel.sharedMemBytes = shape.shared_bytes;
+  work.packed_parameters = PackParameters(function, parameters, packed);
+  return work;
 }
 
 }  // namespace krux::sim

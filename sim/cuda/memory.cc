@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "sim/cuda/vmm.h"
+
 namespace krux::sim {
 namespace {
 
@@ -54,8 +56,12 @@ CUdeviceptr DeviceMemory::TakeRange(uint64_t bytes, uint64_t alignment) {
   return 0;
 }
 
-void DeviceMemory::GiveRange(CUdeviceptr address, uint64_t bytes) {
+void DeviceMemory::Discard(CUdeviceptr address, uint64_t bytes) {
   madvise(reinterpret_cast<void*>(address + to_backing_), bytes, MADV_DONTNEED);
+}
+
+void DeviceMemory::GiveRange(CUdeviceptr address, uint64_t bytes) {
+  Discard(address, bytes);
   auto next = free_ranges_.lower_bound(address);
   if (next != free_ranges_.end() && next->first == address + bytes) {
     bytes += next->second;
@@ -192,6 +198,7 @@ void* DeviceMemory::Backing(CUdeviceptr address, uint64_t bytes) const {
   Allocation allocation;
   if (!Find(address, &allocation)) return nullptr;
   if (bytes > allocation.bytes - (address - allocation.address)) return nullptr;
+  if (allocation.kind == MemoryKind::kReserved && !IsMapped(address, bytes)) return nullptr;
   return reinterpret_cast<void*>(address + to_backing_);
 }
 

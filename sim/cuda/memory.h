@@ -66,6 +66,9 @@ class DeviceMemory {
   // Where the bytes of a device address lie; null unless all of them belong to one allocation.
   void* Backing(CUdeviceptr address, uint64_t bytes) const;
 
+  // Forgets the bytes of a range; they read as zeros again.
+  void Discard(CUdeviceptr address, uint64_t bytes);
+
   // Memory that belongs to no address: contexts, local memory, VMM handles.
   bool Charge(uint64_t bytes);
   void Refund(uint64_t bytes);

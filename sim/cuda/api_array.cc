@@ -1,0 +1,166 @@
+// Arrays and mipmapped arrays.
+#include "sim/cuda/array.h"
+
+#include <algorithm>
+
+#include "sim/cuda/capture.h"
+#include "sim/cuda/memory.h"
+
+using krux::sim::Array;
+using krux::sim::Checked;
+using krux::sim::Context;
+using krux::sim::MipmappedArray;
+
+namespace {
+
+constexpr size_t kMaxExtent = 1 << 20;
+
+size_t FormatBytes(CUarray_format format) {
+  switch (format) {
+    case CU_AD_FORMAT_UNSIGNED_INT8:
+    case CU_AD_FORMAT_SIGNED_INT8: return 1;
+    case CU_AD_FORMAT_UNSIGNED_INT16:
+    case CU_AD_FORMAT_SIGNED_INT16:
+    case CU_AD_FORMAT_HALF: return 2;
+    case CU_AD_FORMAT_UNSIGNED_INT32:
+    case CU_AD_FORMAT_SIGNED_INT32:
+    case CU_AD_FORMAT_FLOAT: return 4;
+    default: return 0;
+  }
+}
+
+// Fills in the array's shape; false for one that no card has.
+bool Shape(const CUDA_ARRAY3D_DESCRIPTOR& d, Array* array) {
+  const bool has_channels = d.NumChannels == 1 || d.NumChannels == 2 || d.NumChannels == 4;
+  if (d.Width == 0 || d.Width > kMaxExtent || d.Height > kMaxExtent || d.Depth > kMaxExtent ||
+      !has_channels || (d.Depth > 0 && d.Height == 0 && (d.Flags & CUDA_ARRAY3D_LAYERED) == 0)) {
+    return false;
+  }
+  array->descriptor = d;
+  array->element_bytes = FormatBytes(d.Format) * d.NumChannels;
+  return true;
+}
+
+CUresult Create(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR& descriptor) {
+  KRUX_SIM_CONTEXT(context);
+  Array shape;
+  if (out == nullptr || !Shape(descriptor, &shape)) return CUDA_ERROR_INVALID_VALUE;
+  if (shape.element_bytes == 0) return CUDA_ERROR_NOT_SUPPORTED;
+  if (const CUresult r = krux::sim::CheckAllowedInCapture(); r != CUDA_SUCCESS) return r;
+  // Three extents of at most 2^20 and 16 bytes an element could wrap.
+  const uint64_t plane = uint64_t{shape.row_bytes()} * shape.rows();
+  if (plane > (uint64_t{1} << 40) / shape.layers()) return CUDA_ERROR_OUT_OF_MEMORY;
+  CUdeviceptr address = 0;
+  const CUresult result = context->device->memory().Allocate(
+      context, plane * shape.layers(), krux::sim::MemoryKind::kArray, &address);
+  if (result != CUDA_SUCCESS) return result;
+  auto* array = krux::sim::Make<Array>();
+  array->descriptor = descriptor;
+  array->element_bytes = shape.element_bytes;
+  array->device = context->device;
+  array->address = address;
+  *out = reinterpret_cast<CUarray>(array);
+  return CUDA_SUCCESS;
+}
+
+CUDA_ARRAY3D_DESCRIPTOR LevelOf(CUDA_ARRAY3D_DESCRIPTOR d, unsigned level) {
+  d.Width = std::max<size_t>(d.Width >> level, 1);
+  if (d.Height > 0) d.Height = std::max<size_t>(d.Height >> level, 1);
+  if (d.Depth > 0 && (d.Flags & CUDA_ARRAY3D_LAYERED) == 0) {
+    d.Depth = std::max<size_t>(d.Depth >> level, 1);
+  }
+  return d;
+}
+
+}  // namespace
+
+CUresult CUDAAPI cuArray3DCreate_v2(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR* descriptor) {
+  if (descriptor == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return Create(out, *descriptor);
+}
+
+CUresult CUDAAPI cuArrayCreate_v2(CUarray* out, const CUDA_ARRAY_DESCRIPTOR* d) {
+  if (d == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return Create(out, {d->Width, d->Height, 0, d->Format, d->NumChannels, 0});
+}
+
+CUresult CUDAAPI cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR* descriptor, CUarray handle) {
+  KRUX_SIM_READY();
+  Array* array = Checked<Array>(handle);
+  if (array == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (descriptor == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *descriptor = array->descriptor;
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR* out, CUarray handle) {
+  CUDA_ARRAY3D_DESCRIPTOR d;
+  const CUresult result = cuArray3DGetDescriptor_v2(&d, handle);
+  if (result != CUDA_SUCCESS) return result;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = {d.Width, d.Height, d.Format, d.NumChannels};
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuArrayDestroy(CUarray handle) {
+  KRUX_SIM_CONTEXT(context);
+  Array* array = Checked<Array>(handle);
+  if (array == nullptr || array->is_level) return CUDA_ERROR_INVALID_HANDLE;
+  SynchronizeContext(context);
+  array->device->memory().Free(array->address);
+  krux::sim::Bury(array);
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMipmappedArrayCreate(CUmipmappedArray* out, const CUDA_ARRAY3D_DESCRIPTOR* descriptor,
+                                        unsigned int levels) {
+  KRUX_SIM_CONTEXT(context);
+  Array shape;
+  if (out == nullptr || descriptor == nullptr || levels == 0 || levels > 21 ||
+      !Shape(*descriptor, &shape)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (shape.element_bytes == 0) return CUDA_ERROR_NOT_SUPPORTED;
+  auto* mipmap = krux::sim::Make<MipmappedArray>();
+  mipmap->device = context->device;
+  uint64_t bytes = 0;
+  for (unsigned level = 0; level < levels; ++level) {
+    auto* array = krux::sim::Make<Array>();
+    array->descriptor = LevelOf(*descriptor, level);
+    array->element_bytes = shape.element_bytes;
+    array->device = context->device;
+    array->is_level = true;
+    array->address = bytes;  // relative, until the whole has an address
+    bytes += (uint64_t{array->row_bytes()} * array->rows() * array->layers() + 511) / 512 * 512;
+    mipmap->levels.push_back(array);
+  }
+  const CUresult result = context->device->memory().Allocate(
+      context, bytes, krux::sim::MemoryKind::kArray, &mipmap->address);
+  for (Array* array : mipmap->levels) array->address += mipmap->address;
+  *out = reinterpret_cast<CUmipmappedArray>(mipmap);
+  if (result == CUDA_SUCCESS) return CUDA_SUCCESS;
+  for (Array* array : mipmap->levels) krux::sim::Bury(array);
+  krux::sim::Bury(mipmap);
+  *out = nullptr;
+  return result;
+}
+
+CUresult CUDAAPI cuMipmappedArrayGetLevel(CUarray* out, CUmipmappedArray handle, unsigned int level) {
+  KRUX_SIM_READY();
+  MipmappedArray* mipmap = Checked<MipmappedArray>(handle);
+  if (mipmap == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (out == nullptr || level >= mipmap->levels.size()) return CUDA_ERROR_INVALID_VALUE;
+  *out = reinterpret_cast<CUarray>(mipmap->levels[level]);
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMipmappedArrayDestroy(CUmipmappedArray handle) {
+  KRUX_SIM_CONTEXT(context);
+  MipmappedArray* mipmap = Checked<MipmappedArray>(handle);
+  if (mipmap == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  SynchronizeContext(context);
+  mipmap->device->memory().Free(mipmap->address);
+  for (Array* array : mipmap->levels) krux::sim::Bury(array);
+  krux::sim::Bury(mipmap);
+  return CUDA_SUCCESS;
+}

@@ -1,0 +1,249 @@
+// cuMemCreate, cuMemAddressReserve, cuMemMap and their kin.
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "sim/cuda/driver.h"
+#include "sim/cuda/memory.h"
+#include "sim/cuda/vmm.h"
+
+using krux::sim::Device;
+using krux::sim::FindDevice;
+using krux::sim::kChunkBytes;
+
+namespace {
+
+struct Handle : krux::sim::Tagged {
+  static constexpr uint32_t kTag = 0x564d4d48;
+  Device* device = nullptr;
+  uint64_t bytes = 0;
+  int references = 1;  // the program's, and one for each mapping
+  CUmemAllocationProp properties{};
+};
+
+struct Mapping {
+  uint64_t bytes = 0;
+  Handle* handle = nullptr;
+  bool has_access = false;
+};
+
+std::mutex g_mutex;  // guards the mappings and the handles' references
+std::map<CUdeviceptr, Mapping>& Mappings() {
+  static auto* mappings = new std::map<CUdeviceptr, Mapping>;
+  return *mappings;
+}
+
+Handle* CheckedHandle(CUmemGenericAllocationHandle handle) {
+  return krux::sim::Checked<Handle>(handle);
+}
+
+// REQUIRES: g_mutex held.
+void Drop(Handle* handle) {
+  if (--handle->references > 0) return;
+  handle->device->memory().Refund(handle->bytes);
+  krux::sim::Bury(handle);
+}
+
+// Mappings from `address` on that fill `bytes` without a gap; false when they do not.
+// REQUIRES: g_mutex held.
+template <typename F>
+bool ForEachMapping(CUdeviceptr address, uint64_t bytes, F visit) {
+  auto next = Mappings().upper_bound(address);
+  if (next == Mappings().begin()) return false;
+  --next;
+  const CUdeviceptr end = address + bytes;
+  CUdeviceptr reached = next->first;
+  for (; reached < end; ++next) {
+    if (next == Mappings().end() || next->first != reached) return false;
+    reached += next->second.bytes;
+    if (reached <= address) return false;
+    visit(next->first, next->second);
+  }
+  return true;
+}
+
+CUresult CheckProperties(const CUmemAllocationProp* properties, Device** device) {
+  if (properties == nullptr || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+      properties->requestedHandleTypes != 0) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  *device = FindDevice(properties->location.id);
+  return *device == nullptr ? CUDA_ERROR_INVALID_DEVICE : (*device)->Attach();
+}
+
+// The card whose range holds a reserved address.
+Device* OwnerOf(CUdeviceptr address) {
+  for (const auto& device : krux::sim::Devices()) {
+    if (device->is_attached() && device->memory().Contains(address)) return device.get();
+  }
+  return nullptr;
+}
+
+bool IsReserved(CUdeviceptr address, uint64_t bytes) {
+  krux::sim::Allocation range;
+  return krux::sim::FindAllocation(address, &range) &&
+         range.kind == krux::sim::MemoryKind::kReserved &&
+         bytes <= range.bytes - (address - range.address);
+}
+
+}  // namespace
+
+bool krux::sim::IsMapped(CUdeviceptr address, uint64_t bytes) {
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  bool has_access = true;
+  const bool is_whole = ForEachMapping(address, std::max<uint64_t>(bytes, 1), [&](CUdeviceptr, Mapping& m) {
+    has_access &= m.has_access;
+  });
+  return is_whole && has_access;
+}
+
+CUresult CUDAAPI cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocationProp* properties,
+                                               CUmemAllocationGranularity_flags) {
+  KRUX_SIM_READY();
+  if (granularity == nullptr || properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *granularity = kChunkBytes;
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes,
+                             const CUmemAllocationProp* properties, unsigned long long flags) {
+  KRUX_SIM_READY();
+  Device* device = nullptr;
+  if (const CUresult r = CheckProperties(properties, &device); r != CUDA_SUCCESS) return r;
+  if (out == nullptr || flags != 0 || bytes == 0 || bytes % kChunkBytes != 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (!device->memory().Charge(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  auto* handle = krux::sim::Make<Handle>();
+  handle->device = device;
+  handle->bytes = bytes;
+  handle->properties = *properties;
+  *out = reinterpret_cast<CUmemGenericAllocationHandle>(handle);
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle value) {
+  KRUX_SIM_READY();
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  Handle* handle = CheckedHandle(value);
+  if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Drop(handle);
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* properties,
+                                                        CUmemGenericAllocationHandle value) {
+  KRUX_SIM_READY();
+  Handle* handle = CheckedHandle(value);
+  if (handle == nullptr || properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *properties = handle->properties;
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t alignment, CUdeviceptr,
+                                     unsigned long long flags) {
+  KRUX_SIM_READY();
+  const bool is_power = (alignment & (alignment - 1)) == 0;
+  if (out == nullptr || bytes == 0 || bytes % 4096 != 0 || flags != 0 || !is_power) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  krux::sim::Context* context = krux::sim::CurrentContext();
+  Device* device = context != nullptr ? context->device : FindDevice(0);
+  if (const CUresult r = device->Attach(); r != CUDA_SUCCESS) return r;
+  return device->memory().Reserve(nullptr, bytes, alignment, krux::sim::MemoryKind::kReserved, nullptr,
+                                  out);
+}
+
+CUresult CUDAAPI cuMemAddressFree(CUdeviceptr address, size_t bytes) {
+  KRUX_SIM_READY();
+  krux::sim::Allocation range;
+  if (!krux::sim::FindAllocation(address, &range) || range.address != address ||
+      range.bytes != bytes || range.kind != krux::sim::MemoryKind::kReserved) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  {
+    const std::lock_guard<std::mutex> lock(g_mutex);
+    const auto first = Mappings().lower_bound(address);
+    if (first != Mappings().end() && first->first < address + bytes) return CUDA_ERROR_INVALID_VALUE;
+  }
+  return range.device->memory().Free(address);
+}
+
+CUresult CUDAAPI cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
+                          CUmemGenericAllocationHandle value, unsigned long long flags) {
+  KRUX_SIM_READY();
+  if (address % kChunkBytes != 0 || bytes == 0 || bytes % kChunkBytes != 0 || offset != 0 ||
+      flags != 0 || !IsReserved(address, bytes)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  Handle* handle = CheckedHandle(value);
+  if (handle == nullptr || bytes > handle->bytes) return CUDA_ERROR_INVALID_VALUE;
+  auto after = Mappings().lower_bound(address + bytes);
+  if (after != Mappings().begin()) {
+    const auto& [start, mapping] = *std::prev(after);
+    if (start + mapping.bytes > address) return CUDA_ERROR_INVALID_VALUE;
+  }
+  Mappings()[address] = {bytes, handle, false};
+  ++handle->references;
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemUnmap(CUdeviceptr address, size_t bytes) {
+  KRUX_SIM_READY();
+  Device* owner = OwnerOf(address);
+  if (owner == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  std::vector<CUdeviceptr> whole;
+  CUdeviceptr end = 0;
+  const bool is_mapped = ForEachMapping(address, bytes, [&](CUdeviceptr start, Mapping& mapping) {
+    whole.push_back(start);
+    end = start + mapping.bytes;
+  });
+  if (!is_mapped || whole.front() != address || end != address + bytes) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  for (const CUdeviceptr start : whole) {
+    Drop(Mappings()[start].handle);
+    Mappings().erase(start);
+  }
+  owner->memory().Discard(address, bytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* access,
+                                size_t count) {
+  KRUX_SIM_READY();
+  if (access == nullptr || count == 0 || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  const bool has_access = access[0].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  const bool is_mapped =
+      ForEachMapping(address, bytes, [](CUdeviceptr, Mapping&) {}) &&
+      ForEachMapping(address, bytes, [&](CUdeviceptr, Mapping& m) { m.has_access = has_access; });
+  return is_mapped ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult CUDAAPI cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location,
+                                CUdeviceptr address) {
+  KRUX_SIM_READY();
+  if (flags == nullptr || location == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *flags = krux::sim::IsMapped(address, 1) ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                                           : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* out, void* pointer) {
+  KRUX_SIM_READY();
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  Handle* handle = nullptr;
+  ForEachMapping(reinterpret_cast<CUdeviceptr>(pointer), 1,
+                 [&](CUdeviceptr, Mapping& mapping) { handle = mapping.handle; });
+  if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  ++handle->references;
+  *out = reinterpret_cast<CUmemGenericAllocationHandle>(handle);
+  return CUDA_SUCCESS;
+}
