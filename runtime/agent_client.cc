@@ -41,8 +41,9 @@ Result<api::CreateAnswer> AgentClient::AskCreate(const api::CreateRequest& reque
       continue;
     }
     return Error{ErrorCode::kUnavailable,
-                 answer.error().message + "; the container is not started without its answer: see "
-                 "that krux-agent runs on this node"};
+                 answer.error().message +
+                     "; the container is not started without its answer: see "
+                     "that krux-agent runs on this node"};
   }
 }
 

@@ -22,8 +22,8 @@ class AgentClient {
   static AgentClient ForSocket(const std::string& socket_path, int timeout_seconds);
   AgentClient(Io io, Nanos timeout) : io_(std::move(io)), timeout_(timeout) {}
 
-  // The agent's word on this container. An agent that is not there, or goes away before it answered,
-  // is asked again until the time is over (kUnavailable); an answered error is final.
+  // The agent's word on this container. An agent that is not there, or goes away before it
+  // answered, is asked again until the time is over (kUnavailable); an answered error is final.
   Result<api::CreateAnswer> AskCreate(const api::CreateRequest& request) const;
 
   // Tells that the container is gone; waits at most 2 seconds, once. An agent that does not hear it

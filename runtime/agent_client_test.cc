@@ -41,8 +41,11 @@ TEST(AgentClient, WaitsForAnAgentThatRestarts) {
   agent.Say(Error{ErrorCode::kNotFound, "no socket"});
   agent.Say(Error{ErrorCode::kUnavailable, "refused"});
   agent.Say(Error{ErrorCode::kUnavailable, "closed without an answer"});
-  agent.Say(api::AnswerToJson(api::CreateAnswer{.granted = true, .reason = "", .device_nodes = {},
-                                                .driver_files = {}, .mounts = {},
+  agent.Say(api::AnswerToJson(api::CreateAnswer{.granted = true,
+                                                .reason = "",
+                                                .device_nodes = {},
+                                                .driver_files = {},
+                                                .mounts = {},
                                                 .limiter_path = "/l"}));
   const auto answer = agent.Client(60 * kSecond).AskCreate(kRequest);
   ASSERT_TRUE(answer);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 namespace krux::runtime {
 namespace {
@@ -12,8 +13,8 @@ constexpr size_t kMaxIdLength = 1024;
 // Flags of runc 1.1 to 1.4 and of crun that take a value; and those before the verb that take none.
 constexpr std::array<std::string_view, 7> kGlobalWithValue = {
     "log", "log-format", "root", "criu", "rootless", "cgroup-manager", "log-level"};
-constexpr std::array<std::string_view, 7> kGlobalSwitches = {"debug", "systemd-cgroup", "help",
-                                                             "h",     "version",        "v", "V"};
+constexpr std::array<std::string_view, 7> kGlobalSwitches = {
+    "debug", "systemd-cgroup", "help", "h", "version", "v", "V"};
 constexpr std::array<std::string_view, 6> kCreateWithValue = {
     "bundle", "b", "console-socket", "pidfd-socket", "pid-file", "preserve-fds"};
 
@@ -56,10 +57,17 @@ class Reader {
   size_t next_ = 0;
 };
 
+Error UnknownFlag(const std::string& flag) {
+  std::string message = "global flag '" + flag;
+  message += "' is unknown to krux-runtime; write it as " + flag;
+  message += "=VALUE or leave it out";
+  return Error{ErrorCode::kUnimplemented, std::move(message)};
+}
+
 // The verb, or empty when there is none; flags before it go into `args`.
 std::string ReadGlobals(Reader& reader, Args& args) {
   while (!reader.AtEnd()) {
-    const std::string argument = reader.Next();
+    std::string argument = reader.Next();
     const auto flag = AsFlag(argument);
     if (!flag) return argument;
     if (flag->name.empty()) return reader.AtEnd() ? std::string() : reader.Next();  // "--"
@@ -69,9 +77,7 @@ std::string ReadGlobals(Reader& reader, Args& args) {
       if (flag->name == "log-format") args.log_is_json = value == "json";
     } else if (!Has(kGlobalSwitches, flag->name) && !flag->value && reader.MayCreateLater()) {
       // Whether the next word is this flag's value or the verb can't be known.
-      args.refusal = Error{ErrorCode::kUnimplemented,
-                           "global flag '" + argument + "' is unknown to krux-runtime; write it as " +
-                               argument + "=VALUE or leave it out"};
+      args.refusal = UnknownFlag(argument);
       return {};
     }
   }
@@ -89,9 +95,10 @@ void ReadCreate(Reader& reader, Args& args) {
     } else if (flag->name.empty()) {
       words_only = true;
     } else if (flag->name == "config" || flag->name == "f") {
-      args.refusal = Error{ErrorCode::kUnimplemented,
-                           "flag '" + argument + "' is not supported; the specification must be "
-                           "config.json in the bundle"};
+      args.refusal =
+          Error{ErrorCode::kUnimplemented, "flag '" + argument +
+                                               "' is not supported; the specification must be "
+                                               "config.json in the bundle"};
     } else if (Has(kCreateWithValue, flag->name)) {
       const std::string value = reader.ValueOf(*flag);
       if (flag->name == "bundle" || flag->name == "b") args.bundle = value;

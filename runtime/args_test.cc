@@ -18,15 +18,25 @@ struct Row {
 TEST(Args, FindsVerbBundleIdAndLog) {
   const Row rows[] = {
       {{"--root", "/run/r", "--log", "/l.json", "--log-format", "json", "create", "--bundle", "/b",
-        "--pid-file", "/p", "abc"}, Verb::kCreate, "/b", "abc", "/l.json"},
+        "--pid-file", "/p", "abc"},
+       Verb::kCreate,
+       "/b",
+       "abc",
+       "/l.json"},
       {{"--root=/run/r", "--log=/l.json", "--systemd-cgroup", "create", "-b=/b", "abc"},
-       Verb::kCreate, "/b", "abc", "/l.json"},
+       Verb::kCreate,
+       "/b",
+       "abc",
+       "/l.json"},
       {{"-log", "/l", "-debug", "create", "abc"}, Verb::kCreate, ".", "abc", "/l"},
       {{"create", "abc", "--bundle", "/b"}, Verb::kCreate, "/b", "abc", ""},
       {{"create", "--bundle", "/b", "--", "abc"}, Verb::kCreate, "/b", "abc", ""},
       {{"run", "-d", "--bundle", "/b", "abc"}, Verb::kCreate, "/b", "abc", ""},
       {{"create", "--console-socket", "/create", "--no-pivot", "--preserve-fds", "3", "run"},
-       Verb::kCreate, ".", "run", ""},
+       Verb::kCreate,
+       ".",
+       "run",
+       ""},
       {{"--rootless", "false", "delete", "--force", "abc"}, Verb::kDelete, ".", "abc", ""},
       {{"--newer-flag=1", "create", "abc"}, Verb::kCreate, ".", "abc", ""},
   };
@@ -47,13 +57,13 @@ TEST(Args, EverythingElsePassesThrough) {
   const Words rows[] = {
       {},
       {"--version"},
-      {"--root", "create", "state", "abc"},     // the value of --root is no verb
-      {"start", "create"},                      // a container named create
+      {"--root", "create", "state", "abc"},  // the value of --root is no verb
+      {"start", "create"},                   // a container named create
       {"exec", "--process", "/p", "abc"},
       {"kill", "--all", "abc", "9"},
       {"features"},
       {"--unknown", "state", "abc"},
-      {"create"},                               // no id: the real runtime says so
+      {"create"},  // no id: the real runtime says so
       {"create", "--help"},
       {"delete"},
       {"--root"},

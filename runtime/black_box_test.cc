@@ -14,12 +14,12 @@ namespace {
 
 using testing::FakeAgent;
 using testing::FakeElf;
-using testing::Node;
-using testing::Outcome;
-using testing::Slurp;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::Node;
 using ::testing::Not;
+using testing::Outcome;
+using testing::Slurp;
 
 constexpr char kPodAnnotations[] = R"({"io.kubernetes.cri.container-type":"container",
   "io.kubernetes.cri.container-name":"main","io.kubernetes.cri.sandbox-uid":"uid-1",
@@ -28,8 +28,8 @@ constexpr char kPodAnnotations[] = R"({"io.kubernetes.cri.container-type":"conta
 class BlackBoxTest : public ::testing::Test {
  protected:
   BlackBoxTest() : node_(KRUX_RUNTIME_BINARY, stub_.File("runc", "")) {
-    stub_.Program("runc", "#!/bin/sh\nprintf '%s\\n' \"$@\" > " + (stub_ / "words") +
-                              "\ncp " + node_.bundle() + "/config.json " + (stub_ / "spec") +
+    stub_.Program("runc", "#!/bin/sh\nprintf '%s\\n' \"$@\" > " + (stub_ / "words") + "\ncp " +
+                              node_.bundle() + "/config.json " + (stub_ / "spec") +
                               " 2>/dev/null\nexit $(cat " + (stub_ / "exit") + ")\n");
     stub_.File("exit", "0");
     node_.folder().File("bundle/rootfs/lib64/libc.so.6", FakeElf({"GLIBC_2.31"}));
@@ -81,8 +81,9 @@ TEST_F(BlackBoxTest, OtherVerbsPassThroughWithEveryArgument) {
 }
 
 TEST_F(BlackBoxTest, SandboxesAreUntouchedByteForByteWithoutAnAgent) {
-  const std::string spec = "{ \"annotations\" : {\"io.kubernetes.cri.container-type\":\"sandbox\"},\n"
-                           "\"process\":{\"env\":[\"NVIDIA_VISIBLE_DEVICES=all\"]}, \"x\": 1.50 }\n";
+  const std::string spec =
+      "{ \"annotations\" : {\"io.kubernetes.cri.container-type\":\"sandbox\"},\n"
+      "\"process\":{\"env\":[\"NVIDIA_VISIBLE_DEVICES=all\"]}, \"x\": 1.50 }\n";
   node_.WriteSpec(spec);
   EXPECT_EQ(node_.Create("c1").exit_code, 0);
   EXPECT_EQ(SeenSpec(), spec);
@@ -172,7 +173,10 @@ TEST_F(BlackBoxTest, HostileImagesLeaveTheHostAlone) {
 
 TEST_F(BlackBoxTest, WrongInputGetsOneSentenceAndChangesNothing) {
   StartAgent();
-  struct Row { std::string spec; const char* said; };
+  struct Row {
+    std::string spec;
+    const char* said;
+  };
   const Row rows[] = {
       {"", "not a JSON object"},
       {"{\"a\":", "not a JSON object"},
@@ -187,8 +191,10 @@ TEST_F(BlackBoxTest, WrongInputGetsOneSentenceAndChangesNothing) {
     node_.WriteSpec(row.spec);
     ExpectRefused(node_.Create("c1"), row.spec, row.said);
   }
-  ExpectRefused(node_.Call({"create", "--bundle", "/nonexistent", "c1"}), rows[7].spec, "/nonexistent");
-  ExpectRefused(node_.Call({"create", "--bundle", node_.bundle(), "../c1"}), rows[7].spec, "container id");
+  ExpectRefused(node_.Call({"create", "--bundle", "/nonexistent", "c1"}), rows[7].spec,
+                "/nonexistent");
+  ExpectRefused(node_.Call({"create", "--bundle", node_.bundle(), "../c1"}), rows[7].spec,
+                "container id");
 }
 
 TEST_F(BlackBoxTest, WrongConfigurationIsNamed) {

@@ -12,9 +12,7 @@ namespace {
 constexpr size_t kMaxConfigBytes = 64 * 1024;
 constexpr int kMaxTimeoutSeconds = 600;
 
-Error Wrong(const std::string& message) {
-  return Error{ErrorCode::kInvalidArgument, message};
-}
+Error Wrong(const std::string& message) { return Error{ErrorCode::kInvalidArgument, message}; }
 
 Status ReadText(const nlohmann::json& value, const std::string& key, std::string& out) {
   if (!value.is_string() || value.get_ref<const std::string&>().empty()) {

@@ -22,7 +22,10 @@ TEST(Config, ReadsEveryKeyAndKeepsDefaults) {
 }
 
 TEST(Config, WrongTextNamesTheKey) {
-  struct Row { const char* text; const char* said; };
+  struct Row {
+    const char* text;
+    const char* said;
+  };
   const Row rows[] = {
       {"", "JSON object"},
       {"[1]", "JSON object"},

@@ -30,8 +30,8 @@ std::string NameOf(const Identity& identity) {
 
 Status ApplyGrant(SpecFile& file, const api::CreateAnswer& answer, const Config& config) {
   KRUX_ASSIGN_OR_RETURN(const std::string root_path, file.RootPath());
-  KRUX_RETURN_IF_ERROR(EditWithGrant(file.spec(), answer,
-                                     {file.bundle(), root_path, config.allow_privileged}));
+  KRUX_RETURN_IF_ERROR(
+      EditWithGrant(file.spec(), answer, {file.bundle(), root_path, config.allow_privileged}));
   return file.Save();
 }
 
@@ -43,8 +43,8 @@ Status ApplyNoGrant(SpecFile& file) {
 Result<Prepared> PreparePodContainer(SpecFile file, const Identity& identity, const Args& args,
                                      const Config& config, const AgentClient& agent,
                                      const RuntimeLog& log) {
-  const api::CreateRequest request{args.container_id,      identity.pod_uid,
-                                   identity.pod_namespace, identity.pod_name,
+  const api::CreateRequest request{args.container_id,       identity.pod_uid,
+                                   identity.pod_namespace,  identity.pod_name,
                                    identity.container_name, CgroupsPathOf(file.spec())};
   KRUX_ASSIGN_OR_RETURN(const api::CreateAnswer answer,
                         agent.AskCreate(request).With(NameOf(identity)));

@@ -28,11 +28,13 @@ class EditsTest : public ::testing::Test {
     answer_.granted = true;
     answer_.device_nodes = {"/dev/null"};
     answer_.driver_files = {host_ / "libcuda.so.1"};
-    answer_.mounts = {{host_ / "container", "/run/krux", true}, {host_ / "sim", "/run/krux-sim", false}};
+    answer_.mounts = {{host_ / "container", "/run/krux", true},
+                      {host_ / "sim", "/run/krux-sim", false}};
     answer_.limiter_path = host_ / "libkrux.so";
   }
   Status Edit(Json& spec, bool allow_privileged = false) {
-    return EditWithGrant(spec, answer_, {host_ / "bundle", host_ / "bundle/rootfs", allow_privileged});
+    return EditWithGrant(spec, answer_,
+                         {host_ / "bundle", host_ / "bundle/rootfs", allow_privileged});
   }
 
   TempFolder host_;
@@ -45,10 +47,9 @@ TEST_F(EditsTest, AGrantBringsDevicesLibrariesLimiterAndFolders) {
   ASSERT_TRUE(edited) << edited.error().message;
   std::vector<std::string> destinations;
   for (const Json& mount : spec["mounts"]) destinations.push_back(mount["destination"]);
-  EXPECT_EQ(destinations, (std::vector<std::string>{"/proc", "/run/krux", "/run/krux-sim",
-                                                    "/lib64/libcuda.so.1",
-                                                    "/usr/lib/krux/libkrux.so",
-                                                    "/etc/ld.so.preload"}));
+  EXPECT_EQ(destinations,
+            (std::vector<std::string>{"/proc", "/run/krux", "/run/krux-sim", "/lib64/libcuda.so.1",
+                                      "/usr/lib/krux/libkrux.so", "/etc/ld.so.preload"}));
   EXPECT_EQ(spec["mounts"][2]["options"][1], "rw");
   EXPECT_EQ(SpecToText(spec["process"]["env"]), R"(["PATH=/bin","NVIDIA_VISIBLE_DEVICES=void"])");
   EXPECT_EQ(spec["linux"]["devices"][0]["path"], "/dev/null");
@@ -75,7 +76,8 @@ TEST_F(EditsTest, NoGrantAddsNothing) {
 }
 
 TEST_F(EditsTest, PrivilegedContainersNeedTheNodesPermission) {
-  Json spec = ParseSpec(R"({"linux":{"resources":{"devices":[{"allow":true,"access":"rwm"}]}}})").value();
+  Json spec =
+      ParseSpec(R"({"linux":{"resources":{"devices":[{"allow":true,"access":"rwm"}]}}})").value();
   const Status refused = Edit(spec);
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find("privileged"), std::string::npos);

@@ -18,10 +18,9 @@ constexpr size_t kMaxDynamicBytes = 64 * 1024;
 constexpr size_t kMaxVersionBytes = 256 * 1024;
 constexpr size_t kMaxStringBytes = 4 * 1024 * 1024;
 constexpr int kMaxVersions = 1024;
+constexpr std::string_view kVersionPrefix = "GLIBC_";
 
-Error Wrong(const std::string& message) {
-  return Error{ErrorCode::kInvalidArgument, message};
-}
+Error Wrong(const std::string& message) { return Error{ErrorCode::kInvalidArgument, message}; }
 
 Result<std::string> ReadRange(const ElfFile& file, uint64_t offset, uint64_t bytes) {
   if (offset > file.size || bytes > file.size - offset) return Wrong("is cut off or damaged");
@@ -54,11 +53,11 @@ Result<std::vector<Elf64_Phdr>> ReadSegments(const ElfFile& file, const Elf64_Eh
       header.e_phnum > kMaxSegments) {
     return Wrong("has a damaged table of segments");
   }
-  KRUX_ASSIGN_OR_RETURN(const std::string bytes, ReadRange(file, header.e_phoff,
-                                                           header.e_phnum * sizeof(Elf64_Phdr)));
-  std::vector<Elf64_Phdr> segments;
-  for (size_t i = 0; i < header.e_phnum; ++i) {
-    segments.push_back(StructAt<Elf64_Phdr>(bytes, i * sizeof(Elf64_Phdr)));
+  KRUX_ASSIGN_OR_RETURN(const std::string bytes,
+                        ReadRange(file, header.e_phoff, header.e_phnum * sizeof(Elf64_Phdr)));
+  std::vector<Elf64_Phdr> segments(header.e_phnum);
+  for (size_t i = 0; i < segments.size(); ++i) {
+    segments[i] = StructAt<Elf64_Phdr>(bytes, i * sizeof(Elf64_Phdr));
   }
   return segments;
 }
@@ -90,9 +89,8 @@ struct Versions {
 
 Result<Versions> ReadDynamic(const ElfFile& file, const std::vector<Elf64_Phdr>& segments) {
   Versions versions;
-  const auto dynamic = std::find_if(segments.begin(), segments.end(), [](const Elf64_Phdr& s) {
-    return s.p_type == PT_DYNAMIC;
-  });
+  const auto dynamic = std::find_if(segments.begin(), segments.end(),
+                                    [](const Elf64_Phdr& s) { return s.p_type == PT_DYNAMIC; });
   if (dynamic == segments.end()) return versions;
   KRUX_ASSIGN_OR_RETURN(
       const std::string bytes,
@@ -110,11 +108,10 @@ Result<Versions> ReadDynamic(const ElfFile& file, const std::vector<Elf64_Phdr>&
 
 // "GLIBC_2.17" or "GLIBC_2.2.5"; nothing for other names.
 std::optional<GlibcVersion> AsGlibcVersion(std::string_view name) {
-  constexpr std::string_view kPrefix = "GLIBC_";
-  if (!name.starts_with(kPrefix)) return std::nullopt;
+  if (!name.starts_with(kVersionPrefix)) return std::nullopt;
   const char* end = name.data() + name.size();
   GlibcVersion version;
-  const auto major = std::from_chars(name.data() + kPrefix.size(), end, version.major);
+  const auto major = std::from_chars(name.data() + kVersionPrefix.size(), end, version.major);
   if (major.ec != std::errc() || major.ptr == end || *major.ptr != '.') return std::nullopt;
   const auto minor = std::from_chars(major.ptr + 1, end, version.minor);
   if (minor.ec != std::errc()) return std::nullopt;
@@ -130,7 +127,7 @@ std::string_view TextAt(const std::string& strings, uint64_t offset) {
 }  // namespace
 
 Result<ElfFile> ElfFromFd(int fd) {
-  struct stat about {};
+  struct stat about{};
   if (fstat(fd, &about) != 0) return ErrnoError(errno, "looking at a library");
   if (!S_ISREG(about.st_mode)) return Wrong("is not a regular file");
   ElfFile file;

@@ -36,7 +36,8 @@ struct GlibcVersion {
   auto operator<=>(const GlibcVersion&) const = default;
 };
 
-// The newest GLIBC_x.y that a libc.so.6 defines; nothing when it defines none (then it is not glibc).
+// The newest GLIBC_x.y that a libc.so.6 defines; nothing when it defines none (then it is not
+// glibc).
 Result<std::optional<GlibcVersion>> NewestGlibc(const ElfFile& file);
 
 }  // namespace krux::runtime

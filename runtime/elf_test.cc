@@ -42,7 +42,10 @@ TEST(Elf, SaysWhatIsWrongWithALibrary) {
     bytes[at] = value;
     return bytes;
   };
-  struct Row { std::string bytes; const char* said; };
+  struct Row {
+    std::string bytes;
+    const char* said;
+  };
   const Row rows[] = {
       {"", "empty"},
       {"#!/bin/sh\n", "no ELF"},

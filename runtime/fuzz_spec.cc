@@ -40,8 +40,7 @@ void FuzzSpec(std::string_view text) {
   static const auto root = krux::runtime::ImageRoot::Open("/proc/self/fdinfo");
   krux::runtime::MountPlan plan(spec, *root);
   if (!krux::runtime::CleanEnvironment(spec) || !krux::runtime::RemoveGpuDevices(spec) ||
-      !krux::runtime::MarkEnvironment(spec) ||
-      !krux::runtime::AddDevices(spec, {"/dev/null"}) ||
+      !krux::runtime::MarkEnvironment(spec) || !krux::runtime::AddDevices(spec, {"/dev/null"}) ||
       !plan.Bind("/dev", "/run/krux", {}) || !plan.Finish()) {
     return;
   }
@@ -53,7 +52,8 @@ void FuzzSpec(std::string_view text) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  if (bytes.starts_with("\x7f" "ELF")) {
+  if (bytes.starts_with("\x7f"
+                        "ELF")) {
     FuzzElf(bytes);
   } else {
     FuzzSpec(bytes);

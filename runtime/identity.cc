@@ -14,10 +14,10 @@ struct Family {
   const char* container_name;
 };
 
-constexpr Family kContainerd = {
-    "io.kubernetes.cri.container-type", "io.kubernetes.cri.sandbox-uid",
-    "io.kubernetes.cri.sandbox-namespace", "io.kubernetes.cri.sandbox-name",
-    "io.kubernetes.cri.container-name"};
+constexpr Family kContainerd = {"io.kubernetes.cri.container-type", "io.kubernetes.cri.sandbox-uid",
+                                "io.kubernetes.cri.sandbox-namespace",
+                                "io.kubernetes.cri.sandbox-name",
+                                "io.kubernetes.cri.container-name"};
 constexpr Family kCrio = {"io.kubernetes.cri-o.ContainerType", "io.kubernetes.pod.uid",
                           "io.kubernetes.pod.namespace", "io.kubernetes.pod.name",
                           "io.kubernetes.container.name"};

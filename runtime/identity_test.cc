@@ -24,7 +24,8 @@ TEST(Identity, ReadsCrio) {
   const auto identity = ReadIdentity(ParseSpec(R"({"annotations":{
     "io.kubernetes.cri-o.ContainerType":"container","io.kubernetes.pod.uid":"uid-2",
     "io.kubernetes.container.name":"side","io.kubernetes.pod.namespace":"ns2",
-    "io.kubernetes.pod.name":"pod2"}})").value());
+    "io.kubernetes.pod.name":"pod2"}})")
+                                         .value());
   ASSERT_TRUE(identity);
   EXPECT_EQ(identity->kind, ContainerKind::kContainer);
   EXPECT_EQ(identity->pod_uid, "uid-2");
@@ -42,28 +43,36 @@ TEST(Identity, TellsSandboxesAndStrangers) {
   EXPECT_EQ(kind_of("{}"), ContainerKind::kNoPod);
   EXPECT_EQ(kind_of(R"({"annotations":null})"), ContainerKind::kNoPod);
   // Labels and annotations that a tenant can set make no identity by themselves.
-  EXPECT_EQ(kind_of(R"({"annotations":{"io.kubernetes.cri.sandbox-uid":"x","krux.io/grant":"{}"}})"),
-            ContainerKind::kNoPod);
+  EXPECT_EQ(
+      kind_of(R"({"annotations":{"io.kubernetes.cri.sandbox-uid":"x","krux.io/grant":"{}"}})"),
+      ContainerKind::kNoPod);
 }
 
 TEST(Identity, RefusesWhatIsIncompleteWrongOrTwofold) {
-  struct Row { const char* text; const char* said; };
+  struct Row {
+    const char* text;
+    const char* said;
+  };
   const Row rows[] = {
       {R"({"annotations":[]})", "annotations"},
       {R"({"annotations":{"io.kubernetes.cri.container-type":7}})", "container-type"},
       {R"({"annotations":{"io.kubernetes.cri.container-type":"vm"}})", "'vm'"},
       {R"({"annotations":{"io.kubernetes.cri.container-type":"container",
-           "io.kubernetes.cri.container-name":"main"}})", "sandbox-uid"},
+           "io.kubernetes.cri.container-name":"main"}})",
+       "sandbox-uid"},
       {R"({"annotations":{"io.kubernetes.cri.container-type":"container",
-           "io.kubernetes.cri.sandbox-uid":"u"}})", "container-name"},
+           "io.kubernetes.cri.sandbox-uid":"u"}})",
+       "container-name"},
       {R"({"annotations":{"io.kubernetes.cri-o.ContainerType":"container"}})", "pod.uid"},
       // A pod on CRI-O that poses as another pod on containerd, and as a sandbox.
       {R"({"annotations":{"io.kubernetes.cri-o.ContainerType":"container",
            "io.kubernetes.pod.uid":"mine","io.kubernetes.container.name":"main",
            "io.kubernetes.cri.container-type":"container",
-           "io.kubernetes.cri.sandbox-uid":"yours"}})", "both"},
+           "io.kubernetes.cri.sandbox-uid":"yours"}})",
+       "both"},
       {R"({"annotations":{"io.kubernetes.cri-o.ContainerType":"sandbox",
-           "io.kubernetes.cri.container-type":"container"}})", "both"},
+           "io.kubernetes.cri.container-type":"container"}})",
+       "both"},
   };
   for (const Row& row : rows) {
     const auto identity = ReadIdentity(ParseSpec(row.text).value());

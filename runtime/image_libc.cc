@@ -9,8 +9,12 @@ namespace krux::runtime {
 namespace {
 
 // Debian and its family, then the lib64 systems, then the rest; as their loaders search.
-constexpr std::array<const char*, 6> kFolders = {
-    "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"};
+constexpr std::array<const char*, 6> kFolders = {"/lib/x86_64-linux-gnu",
+                                                 "/usr/lib/x86_64-linux-gnu",
+                                                 "/lib64",
+                                                 "/usr/lib64",
+                                                 "/lib",
+                                                 "/usr/lib"};
 constexpr char kMuslLoader[] = "/lib/ld-musl-x86_64.so.1";
 
 std::string Text(const GlibcVersion& version) {
@@ -32,13 +36,17 @@ std::optional<GlibcVersion> GlibcAt(const ImageRoot::Place& place) {
 Error NoGlibc(const ImageRoot& root) {
   const auto musl = root.Locate(kMuslLoader);
   if (musl && musl->type == ImageRoot::Type::kFile) {
-    return Error{ErrorCode::kFailedPrecondition,
-                 "the image uses musl, whose loader can't take Krux's limiter: no GPU is given; use an "
-                 "image with glibc " + Text(kOldestGlibc) + " or newer (Debian, Ubuntu, RHEL, ...)"};
+    return Error{
+        ErrorCode::kFailedPrecondition,
+        "the image uses musl, whose loader can't take Krux's limiter: no GPU is given; use an "
+        "image with glibc " +
+            Text(kOldestGlibc) + " or newer (Debian, Ubuntu, RHEL, ...)"};
   }
-  return Error{ErrorCode::kFailedPrecondition,
-               "the image has no 64-bit glibc in a standard folder, so Krux's limiter can't be loaded: "
-               "no GPU is given; use an image with glibc " + Text(kOldestGlibc) + " or newer"};
+  return Error{
+      ErrorCode::kFailedPrecondition,
+      "the image has no 64-bit glibc in a standard folder, so Krux's limiter can't be loaded: "
+      "no GPU is given; use an image with glibc " +
+          Text(kOldestGlibc) + " or newer"};
 }
 
 }  // namespace
@@ -50,9 +58,10 @@ Result<std::string> FindLibraryFolder(const ImageRoot& root) {
     const std::optional<GlibcVersion> version = GlibcAt(*library);
     if (!version) continue;
     if (*version < kOldestGlibc) {
-      return Error{ErrorCode::kFailedPrecondition,
-                   "the image's glibc " + Text(*version) + " is too old for Krux's limiter: no GPU is "
-                   "given; use an image with glibc " + Text(kOldestGlibc) + " or newer"};
+      return Error{ErrorCode::kFailedPrecondition, "the image's glibc " + Text(*version) +
+                                                       " is too old for Krux's limiter: no GPU is "
+                                                       "given; use an image with glibc " +
+                                                       Text(kOldestGlibc) + " or newer"};
     }
     KRUX_ASSIGN_OR_RETURN(const ImageRoot::Place place, root.Locate(folder));
     return place.path;

@@ -1,7 +1,7 @@
 // Where an image's loader looks for libraries, and whether that loader can take the limiter.
 //
-// Krux's limiter comes by /etc/ld.so.preload, which glibc reads and musl ignores. An image without a
-// usable glibc therefore gets no GPU: a CUDA program in it would run without limits.
+// Krux's limiter comes by /etc/ld.so.preload, which glibc reads and musl ignores. An image without
+// a usable glibc therefore gets no GPU: a CUDA program in it would run without limits.
 #ifndef KRUX_RUNTIME_IMAGE_LIBC_H_
 #define KRUX_RUNTIME_IMAGE_LIBC_H_
 

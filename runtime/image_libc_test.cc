@@ -27,7 +27,9 @@ TEST(ImageLibc, FindsDebianWithMergedUsr) {
 TEST(ImageLibc, FindsRedHatAndOldDebianWithVersionedFile) {
   TempFolder red_hat;
   red_hat.File("usr/lib64/libc.so.6", kGlibc);
-  red_hat.File("usr/lib/libc.so.6", "\x7f" "ELF\x01 a 32-bit one");
+  red_hat.File("usr/lib/libc.so.6",
+               "\x7f"
+               "ELF\x01 a 32-bit one");
   red_hat.Link("usr/lib64", "lib64");
   red_hat.Link("usr/lib", "lib");
   EXPECT_EQ(FolderOf(red_hat).value(), "/usr/lib64");
@@ -53,10 +55,13 @@ TEST(ImageLibc, RefusesImagesThatCannotLoadTheLimiter) {
   ASSERT_EQ(mkdir((not_a_file / "lib64").c_str(), 0755), 0);
   ASSERT_EQ(mkfifo((not_a_file / "lib64/libc.so.6").c_str(), 0600), 0);
 
-  struct Row { const TempFolder& image; const char* said; };
-  const Row rows[] = {{musl, "musl"},        {musl_with_a_shim, "musl"}, {scratch, "no 64-bit glibc"},
-                      {old, "2.12 is too old"}, {planted, "no 64-bit glibc"},
-                      {not_a_file, "no 64-bit glibc"}};
+  struct Row {
+    const TempFolder& image;
+    const char* said;
+  };
+  const Row rows[] = {
+      {musl, "musl"},           {musl_with_a_shim, "musl"},   {scratch, "no 64-bit glibc"},
+      {old, "2.12 is too old"}, {planted, "no 64-bit glibc"}, {not_a_file, "no 64-bit glibc"}};
   for (const Row& row : rows) {
     const auto folder = FolderOf(row.image);
     ASSERT_FALSE(folder) << row.said;

@@ -1,10 +1,10 @@
 #include "runtime/image_root.h"
 
 #include <fcntl.h>
-#include <limits.h>
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <climits>
 #include <deque>
 #include <vector>
 
@@ -31,8 +31,7 @@ std::deque<std::string> Split(std::string_view path) {
 // One walk from the root of an image.
 class Walk {
  public:
-  Walk(int root, std::string_view path)
-      : root_(root), asked_(path), pending_(Split(path)) {}
+  Walk(int root, std::string_view path) : root_(root), asked_(path), pending_(Split(path)) {}
 
   Result<ImageRoot::Place> Run() {
     while (!pending_.empty()) {
@@ -73,7 +72,7 @@ class Walk {
       levels_.push_back({part, UniqueFd()});
       return Ok();
     }
-    struct stat about {};
+    struct stat about{};
     if (fstat(fd.get(), &about) != 0) return ErrnoError(errno, "looking at " + asked_);
     if (S_ISLNK(about.st_mode)) return Follow(fd.get());
     levels_.push_back({part, std::move(fd)});
@@ -100,9 +99,9 @@ class Walk {
     for (const Level& level : levels_) place.path += "/" + level.name;
     if (place.path.empty()) place.path = "/";
     if (missing_) return place;
-    place.fd = levels_.empty() ? UniqueFd(fcntl(root_, F_DUPFD_CLOEXEC, 0))
-                               : std::move(levels_.back().fd);
-    struct stat about {};
+    place.fd =
+        levels_.empty() ? UniqueFd(fcntl(root_, F_DUPFD_CLOEXEC, 0)) : std::move(levels_.back().fd);
+    struct stat about{};
     if (fstat(place.fd.get(), &about) != 0) return ErrnoError(errno, "looking at " + asked_);
     place.type = S_ISREG(about.st_mode)   ? ImageRoot::Type::kFile
                  : S_ISDIR(about.st_mode) ? ImageRoot::Type::kFolder

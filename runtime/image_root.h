@@ -24,7 +24,7 @@ class ImageRoot {
 
   // Where a path of the container ends up.
   struct Place {
-    std::string path;           // without links, as the container sees it: "/usr/lib/libc.so.6"
+    std::string path;  // without links, as the container sees it: "/usr/lib/libc.so.6"
     Type type = Type::kMissing;
     bool through_link = false;  // a component was a symbolic link
     UniqueFd fd;                // O_PATH; invalid when missing

@@ -1,8 +1,8 @@
 // krux-runtime: the OCI runtime in front of runc. See README.md for what it edits.
-#include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <climits>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -40,7 +40,7 @@ Result<int> Create(const Args& args, const Words& words, const Config& config,
 // The container's folder beside the agent's socket tells whether the agent knows it.
 bool AgentMayKnow(const Config& config, const std::string& container_id) {
   const std::string run_folder = config.agent_socket.substr(0, config.agent_socket.rfind('/'));
-  struct stat about {};
+  struct stat about{};
   return lstat((run_folder + "/containers/" + container_id).c_str(), &about) == 0;
 }
 
@@ -63,12 +63,15 @@ Result<int> Run(const Args& args, const Words& words, const RuntimeLog& log) {
   KRUX_ASSIGN_OR_RETURN(const std::string own_path, OwnPath());
   KRUX_ASSIGN_OR_RETURN(const Config config, LoadConfig(own_path));
   const char* search_path = getenv("PATH");
-  KRUX_ASSIGN_OR_RETURN(const RealRuntime real, RealRuntime::Find(config.runtime,
-                                                                  search_path ? search_path : ""));
+  KRUX_ASSIGN_OR_RETURN(const RealRuntime real,
+                        RealRuntime::Find(config.runtime, search_path ? search_path : ""));
   switch (args.verb) {
-    case Verb::kCreate: return Create(args, words, config, real, log);
-    case Verb::kDelete: return Delete(args, words, config, real, log);
-    case Verb::kPassThrough: break;
+    case Verb::kCreate:
+      return Create(args, words, config, real, log);
+    case Verb::kDelete:
+      return Delete(args, words, config, real, log);
+    case Verb::kPassThrough:
+      break;
   }
   return real.Become(words);
 }

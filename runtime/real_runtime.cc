@@ -13,11 +13,12 @@
 namespace krux::runtime {
 namespace {
 
-constexpr char kDefaultSearchPath[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+constexpr char kDefaultSearchPath[] =
+    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 constexpr int kExitNotStarted = 127;
 
 bool IsExecutableFile(const std::string& path) {
-  struct stat about {};
+  struct stat about{};
   return stat(path.c_str(), &about) == 0 && S_ISREG(about.st_mode) &&
          access(path.c_str(), X_OK) == 0;
 }
@@ -35,8 +36,8 @@ std::string LookUp(const std::string& name, const std::string& folders) {
 }
 
 bool IsThisProgram(const std::string& path) {
-  struct stat self {};
-  struct stat other {};
+  struct stat self{};
+  struct stat other{};
   return stat("/proc/self/exe", &self) == 0 && stat(path.c_str(), &other) == 0 &&
          self.st_dev == other.st_dev && self.st_ino == other.st_ino;
 }
@@ -77,8 +78,9 @@ Result<RealRuntime> RealRuntime::Find(const std::string& configured,
   }
   if (IsVendorRuntime(path)) {
     return Error{ErrorCode::kInvalidArgument,
-                 "the configured OCI runtime " + path + " is a vendor runtime, which gives GPUs to "
-                 "whoever sets a variable; configure plain runc or crun"};
+                 "the configured OCI runtime " + path +
+                     " is a vendor runtime, which gives GPUs to "
+                     "whoever sets a variable; configure plain runc or crun"};
   }
   return RealRuntime(path);
 }

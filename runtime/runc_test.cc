@@ -1,5 +1,6 @@
-// krux-runtime with the real runc behind it: what a program sees in its container. The image is this
-// machine's own glibc and one small program. Needs root and a runc that can run containers here.
+// krux-runtime with the real runc behind it: what a program sees in its container. The image is
+// this machine's own glibc and one small program. Needs root and a runc that can run containers
+// here.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -18,10 +19,10 @@ namespace krux::runtime {
 namespace {
 
 using testing::FakeAgent;
+using ::testing::HasSubstr;
 using testing::Node;
 using testing::Outcome;
 using testing::Slurp;
-using ::testing::HasSubstr;
 
 constexpr char kPodAnnotations[] = R"({"io.kubernetes.cri.container-type":"container",
   "io.kubernetes.cri.container-name":"main","io.kubernetes.cri.sandbox-uid":"uid-1",
@@ -30,7 +31,7 @@ constexpr char kPodAnnotations[] = R"({"io.kubernetes.cri.container-type":"conta
 // A device that no container gets by default.
 std::string SpareDevice() {
   for (const char* path : {"/dev/fuse", "/dev/loop-control", "/dev/kmsg"}) {
-    struct stat about {};
+    struct stat about{};
     if (stat(path, &about) == 0 && S_ISCHR(about.st_mode)) return path;
   }
   return "";
@@ -46,9 +47,9 @@ class RuncTest : public ::testing::Test {
     if (!runc) GTEST_SKIP() << "runc is not installed";
     ASSERT_NO_FATAL_FAILURE(FillImage());
     WriteSpec({});
-    const Outcome plain =
-        testing::RunProgram({runc->path(), "--root", node_.folder() / "state", "run", "-b",
-                             node_.bundle(), Id()}, node_.folder() / "tmp");
+    const Outcome plain = testing::RunProgram(
+        {runc->path(), "--root", node_.folder() / "state", "run", "-b", node_.bundle(), Id()},
+        node_.folder() / "tmp");
     if (plain.exit_code != 0) GTEST_SKIP() << "runc can't run containers here: " << plain.err;
     ASSERT_THAT(plain.out, HasSubstr("driver=missing"));
   }

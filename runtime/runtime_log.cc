@@ -36,10 +36,10 @@ void WriteOrDrop(int fd, const std::string& line) {
 
 void RuntimeLog::Append(std::string_view level, const std::string& message) const {
   if (path_.empty()) return;
-  const std::string line =
-      json_ ? R"({"level":)" + Quoted(level) + R"(,"msg":)" + Quoted(message) + R"(,"time":")" +
-                  Now() + "\"}\n"
-            : "time=\"" + Now() + "\" level=" + std::string(level) + " msg=" + Quoted(message) + "\n";
+  const std::string line = json_ ? R"({"level":)" + Quoted(level) + R"(,"msg":)" + Quoted(message) +
+                                       R"(,"time":")" + Now() + "\"}\n"
+                                 : "time=\"" + Now() + "\" level=" + std::string(level) +
+                                       " msg=" + Quoted(message) + "\n";
   const UniqueFd fd(open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   WriteOrDrop(fd.get(), line);
 }

@@ -1,6 +1,6 @@
-// Where krux-runtime says what went wrong: the file of --log, in the form that the caller asked for,
-// and standard error. containerd shows the message of the last "error" line of that file to the
-// user; CRI-O and podman show standard error.
+// Where krux-runtime says what went wrong: the file of --log, in the form that the caller asked
+// for, and standard error. containerd shows the message of the last "error" line of that file to
+// the user; CRI-O and podman show standard error.
 #ifndef KRUX_RUNTIME_RUNTIME_LOG_H_
 #define KRUX_RUNTIME_RUNTIME_LOG_H_
 

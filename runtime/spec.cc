@@ -35,7 +35,8 @@ bool IsTooDeep(std::string_view text) {
 Result<Json*> MemberOf(Json& parent, const char* name, Json::value_t type, const char* wanted) {
   Json& member = parent[name];
   if (member.is_null()) member = Json(type);
-  if (member.type() != type) return Wrong(std::string("has a '") + name + "' that is not " + wanted);
+  if (member.type() != type)
+    return Wrong(std::string("has a '") + name + "' that is not " + wanted);
   return &member;
 }
 
@@ -70,7 +71,7 @@ Result<SpecFile> SpecFile::Load(const std::string& bundle) {
   file.bundle_ = bundle;
   file.path_ = bundle + "/config.json";
   KRUX_ASSIGN_OR_RETURN(file.original_, ReadFile(file.path_, kMaxSpecBytes).With("the OCI spec"));
-  struct stat about {};
+  struct stat about{};
   if (stat(file.path_.c_str(), &about) == 0) file.mode_ = about.st_mode & 0777;
   KRUX_ASSIGN_OR_RETURN(file.spec_, ParseSpec(file.original_).With(file.path_));
   return file;

@@ -18,7 +18,10 @@ TEST(Spec, KeepsOrderUnknownMembersAndBigNumbers) {
 }
 
 TEST(Spec, RefusesDamagedDeepAndLargeTexts) {
-  struct Row { std::string text; const char* said; };
+  struct Row {
+    std::string text;
+    const char* said;
+  };
   const Row rows[] = {
       {"", "object"},
       {"[]", "object"},
@@ -58,7 +61,7 @@ TEST(SpecFile, SavesInOneStepKeepsTheModeAndRestoresEveryByte) {
   file->spec()["hostname"] = "x";
   ASSERT_TRUE(file->Save());
   EXPECT_EQ(Slurp(path), R"({"root":{"path":"rootfs"},"hostname":"x"})");
-  struct stat about {};
+  struct stat about{};
   ASSERT_EQ(stat(path.c_str(), &about), 0);
   EXPECT_EQ(about.st_mode & 0777, 0640u);
   ASSERT_TRUE(file->Restore());

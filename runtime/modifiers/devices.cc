@@ -46,13 +46,13 @@ bool IsGpuRule(const Json& rule, const std::vector<Json>& removed) {
 }
 
 Result<Json*> RulesOf(Json& spec) {
-  KRUX_ASSIGN_OR_RETURN(Json* linux_part, ObjectIn(spec, "linux"));
-  KRUX_ASSIGN_OR_RETURN(Json* resources, ObjectIn(*linux_part, "resources"));
+  KRUX_ASSIGN_OR_RETURN(Json * linux_part, ObjectIn(spec, "linux"));
+  KRUX_ASSIGN_OR_RETURN(Json * resources, ObjectIn(*linux_part, "resources"));
   return ArrayIn(*resources, "devices");
 }
 
 Result<Json*> NodesOf(Json& spec) {
-  KRUX_ASSIGN_OR_RETURN(Json* linux_part, ObjectIn(spec, "linux"));
+  KRUX_ASSIGN_OR_RETURN(Json * linux_part, ObjectIn(spec, "linux"));
   return ArrayIn(*linux_part, "devices");
 }
 
@@ -78,22 +78,26 @@ Result<Json> HostDevice(const std::string& path) {
   if (!path.starts_with("/dev/") || path.find("/..") != std::string::npos) {
     return Error{ErrorCode::kInvalidArgument, "'" + path + "' is not the path of a device node"};
   }
-  struct stat about {};
+  struct stat about{};
   if (stat(path.c_str(), &about) != 0) return ErrnoError(errno, "granted device " + path);
   if (!S_ISCHR(about.st_mode)) {
     return Error{ErrorCode::kFailedPrecondition,
                  "granted device " + path + " is not a character device on this host"};
   }
-  return Json{{"path", path}, {"type", "c"}, {"major", gnu_dev_major(about.st_rdev)},
-              {"minor", gnu_dev_minor(about.st_rdev)}, {"fileMode", about.st_mode & 0777},
-              {"uid", about.st_uid}, {"gid", about.st_gid}};
+  return Json{{"path", path},
+              {"type", "c"},
+              {"major", gnu_dev_major(about.st_rdev)},
+              {"minor", gnu_dev_minor(about.st_rdev)},
+              {"fileMode", about.st_mode & 0777},
+              {"uid", about.st_uid},
+              {"gid", about.st_gid}};
 }
 
 }  // namespace
 
 Status RemoveGpuDevices(Json& spec) {
-  KRUX_ASSIGN_OR_RETURN(Json* nodes, ListAt(spec, "/linux/devices"));
-  KRUX_ASSIGN_OR_RETURN(Json* rules, ListAt(spec, "/linux/resources/devices"));
+  KRUX_ASSIGN_OR_RETURN(Json * nodes, ListAt(spec, "/linux/devices"));
+  KRUX_ASSIGN_OR_RETURN(Json * rules, ListAt(spec, "/linux/resources/devices"));
   std::vector<Json> removed;
   if (nodes != nullptr) {
     std::copy_if(nodes->begin(), nodes->end(), std::back_inserter(removed), IsGpuNode);
@@ -111,17 +115,20 @@ Status AddDevices(Json& spec, const std::vector<std::string>& nodes) {
     KRUX_ASSIGN_OR_RETURN(Json device, HostDevice(path));
     devices.push_back(std::move(device));
   }
-  KRUX_ASSIGN_OR_RETURN(Json* list, NodesOf(spec));
+  KRUX_ASSIGN_OR_RETURN(Json * list, NodesOf(spec));
   for (const Json& device : devices) {
     EraseIf(*list, [&](const Json& other) {
       return other.is_object() && TextIn(other, "path") == TextIn(device, "path");
     });
     list->push_back(device);
   }
-  KRUX_ASSIGN_OR_RETURN(Json* rules, RulesOf(spec));
+  KRUX_ASSIGN_OR_RETURN(Json * rules, RulesOf(spec));
   for (const Json& device : devices) {
-    rules->push_back({{"allow", true}, {"type", "c"}, {"major", device["major"]},
-                      {"minor", device["minor"]}, {"access", "rwm"}});
+    rules->push_back({{"allow", true},
+                      {"type", "c"},
+                      {"major", device["major"]},
+                      {"minor", device["minor"]},
+                      {"access", "rwm"}});
   }
   return Ok();
 }

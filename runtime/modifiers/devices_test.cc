@@ -20,18 +20,19 @@ constexpr char kWithGpus[] = R"({"linux":{
 TEST(Devices, RemovesGpuNodesWithTheirRulesAndNothingElse) {
   Json spec = ParseSpec(kWithGpus).value();
   ASSERT_TRUE(RemoveGpuDevices(spec));
-  EXPECT_EQ(SpecToText(spec),
-            SpecToText(ParseSpec(R"({"linux":{
+  EXPECT_EQ(SpecToText(spec), SpecToText(ParseSpec(R"({"linux":{
               "devices":[{"path":"/dev/fuse","type":"c","major":10,"minor":229}],
               "resources":{"devices":[{"allow":false,"access":"rwm"},
                 {"allow":true,"type":"c","major":10,"minor":229,"access":"rw"},
                 {"allow":true,"type":"c","major":511,"minor":9,"access":"rw"}],
-                "memory":{"limit":1}}}})").value()));
+                "memory":{"limit":1}}}})")
+                                             .value()));
 }
 
 TEST(Devices, ASpecWithoutDevicesStaysAsItIs) {
-  for (const char* text : {"{}", R"({"linux":{}})", R"({"linux":{"resources":{}}})",
-                           R"({"linux":{"devices":[7,{"path":1}],"resources":{"devices":["x"]}}})"}) {
+  for (const char* text :
+       {"{}", R"({"linux":{}})", R"({"linux":{"resources":{}}})",
+        R"({"linux":{"devices":[7,{"path":1}],"resources":{"devices":["x"]}}})"}) {
     Json spec = ParseSpec(text).value();
     ASSERT_TRUE(RemoveGpuDevices(spec)) << text;
     EXPECT_EQ(SpecToText(spec), text);
@@ -39,8 +40,8 @@ TEST(Devices, ASpecWithoutDevicesStaysAsItIs) {
 }
 
 TEST(Devices, AddsNodesWithRulesAsTheyAreOnTheHost) {
-  Json spec = ParseSpec(R"({"linux":{"resources":{"devices":[{"allow":false,"access":"rwm"}]}}})")
-                  .value();
+  Json spec =
+      ParseSpec(R"({"linux":{"resources":{"devices":[{"allow":false,"access":"rwm"}]}}})").value();
   ASSERT_TRUE(AddDevices(spec, {"/dev/null", "/dev/full"}));
   const Json& devices = spec["linux"]["devices"];
   ASSERT_EQ(devices.size(), 2u);
@@ -51,7 +52,8 @@ TEST(Devices, AddsNodesWithRulesAsTheyAreOnTheHost) {
   const Json& rules = spec["linux"]["resources"]["devices"];
   ASSERT_EQ(rules.size(), 3u);
   EXPECT_EQ(rules[0]["allow"], false);  // ours come after the rule that denies everything
-  EXPECT_EQ(SpecToText(rules[2]), R"({"allow":true,"type":"c","major":1,"minor":7,"access":"rwm"})");
+  EXPECT_EQ(SpecToText(rules[2]),
+            R"({"allow":true,"type":"c","major":1,"minor":7,"access":"rwm"})");
 }
 
 TEST(Devices, AddingTwiceKeepsOneNode) {
@@ -62,7 +64,8 @@ TEST(Devices, AddingTwiceKeepsOneNode) {
 }
 
 TEST(Devices, RefusesWhatIsNoDeviceOfThisHost) {
-  for (const char* path : {"/dev/krux-none", "/etc/passwd", "/dev/../etc/passwd", "/dev/shm", "null"}) {
+  for (const char* path :
+       {"/dev/krux-none", "/etc/passwd", "/dev/../etc/passwd", "/dev/shm", "null"}) {
     Json spec = Json::object();
     EXPECT_FALSE(AddDevices(spec, {path})) << path;
   }

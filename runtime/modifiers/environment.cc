@@ -13,9 +13,10 @@ Result<Json*> EnvironmentOf(Json& spec) {
   if (!process->is_object()) {
     return Error{ErrorCode::kInvalidArgument, "the OCI spec has a 'process' that is not an object"};
   }
-  KRUX_ASSIGN_OR_RETURN(Json* env, ArrayIn(*process, "env"));
+  KRUX_ASSIGN_OR_RETURN(Json * env, ArrayIn(*process, "env"));
   if (!std::all_of(env->begin(), env->end(), [](const Json& e) { return e.is_string(); })) {
-    return Error{ErrorCode::kInvalidArgument, "'process.env' of the OCI spec is not a list of texts"};
+    return Error{ErrorCode::kInvalidArgument,
+                 "'process.env' of the OCI spec is not a list of texts"};
   }
   return env;
 }
@@ -29,7 +30,7 @@ bool IsGpuVariable(std::string_view name) {
 }
 
 Status CleanEnvironment(Json& spec) {
-  KRUX_ASSIGN_OR_RETURN(Json* env, EnvironmentOf(spec));
+  KRUX_ASSIGN_OR_RETURN(Json * env, EnvironmentOf(spec));
   if (env == nullptr) return Ok();
   auto& entries = env->get_ref<Json::array_t&>();
   entries.erase(std::remove_if(entries.begin(), entries.end(),
@@ -42,7 +43,7 @@ Status CleanEnvironment(Json& spec) {
 }
 
 Status MarkEnvironment(Json& spec) {
-  KRUX_ASSIGN_OR_RETURN(Json* env, EnvironmentOf(spec));
+  KRUX_ASSIGN_OR_RETURN(Json * env, EnvironmentOf(spec));
   if (env != nullptr) env->push_back("NVIDIA_VISIBLE_DEVICES=void");
   return Ok();
 }

@@ -31,9 +31,9 @@ Status AddDriverFiles(MountPlan& plan, const std::vector<std::string>& files,
     KRUX_RETURN_IF_ERROR(CheckHostLibrary(path).With("driver library"));
     const std::string name = path.substr(path.rfind('/') + 1);
     // Images that once ran under other tools keep libcuda.so.1 as a link: it is followed.
-    KRUX_RETURN_IF_ERROR(plan.Bind(path, folder + "/" + name,
-                                   {.execution = MountPlan::Execution::kAllowed,
-                                    .links = MountPlan::Links::kFollowed}));
+    KRUX_RETURN_IF_ERROR(plan.Bind(
+        path, folder + "/" + name,
+        {.execution = MountPlan::Execution::kAllowed, .links = MountPlan::Links::kFollowed}));
   }
   return Ok();
 }

@@ -7,9 +7,7 @@
 namespace krux::runtime {
 namespace {
 
-Error Refused(const std::string& message) {
-  return Error{ErrorCode::kFailedPrecondition, message};
-}
+Error Refused(const std::string& message) { return Error{ErrorCode::kFailedPrecondition, message}; }
 
 bool IsCleanPath(const std::string& path) {
   return path.size() > 1 && path[0] == '/' && path.back() != '/' &&
@@ -39,15 +37,15 @@ bool IsOwnTmpfs(const Json& mount) {
 
 Status CheckTypes(const std::string& source, const std::string& target,
                   const ImageRoot::Place& place) {
-  struct stat about {};
+  struct stat about{};
   if (stat(source.c_str(), &about) != 0) return ErrnoError(errno, source + " of this host");
   if (!S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode)) {
     return Refused(source + " of this host is neither a file nor a folder");
   }
-  const auto wanted =
-      S_ISDIR(about.st_mode) ? ImageRoot::Type::kFolder : ImageRoot::Type::kFile;
+  const auto wanted = S_ISDIR(about.st_mode) ? ImageRoot::Type::kFolder : ImageRoot::Type::kFile;
   if (place.type != ImageRoot::Type::kMissing && place.type != wanted) {
-    return Refused("the image has something at " + target + " that Krux can't mount over; remove it");
+    return Refused("the image has something at " + target +
+                   " that Krux can't mount over; remove it");
   }
   return Ok();
 }
@@ -55,7 +53,7 @@ Status CheckTypes(const std::string& source, const std::string& target,
 }  // namespace
 
 Status MountPlan::CheckOthers(const std::string& target) {
-  KRUX_ASSIGN_OR_RETURN(Json* mounts, ArrayIn(spec_, "mounts"));
+  KRUX_ASSIGN_OR_RETURN(Json * mounts, ArrayIn(spec_, "mounts"));
   auto& entries = mounts->get_ref<Json::array_t&>();
   for (auto entry = entries.begin(); entry != entries.end();) {
     KRUX_ASSIGN_OR_RETURN(const std::string destination, DestinationOf(*entry));
@@ -88,13 +86,15 @@ Status MountPlan::Bind(const std::string& source, const std::string& target, Opt
   Json flags = {"bind", options.access == Access::kReadOnly ? "ro" : "rw", "nosuid", "nodev",
                 "rprivate"};
   if (options.execution == Execution::kDenied) flags.push_back("noexec");
-  planned_.push_back({{"destination", place.path}, {"type", "bind"}, {"source", source},
+  planned_.push_back({{"destination", place.path},
+                      {"type", "bind"},
+                      {"source", source},
                       {"options", std::move(flags)}});
   return Ok();
 }
 
 Status MountPlan::Finish() {
-  KRUX_ASSIGN_OR_RETURN(Json* mounts, ArrayIn(spec_, "mounts"));
+  KRUX_ASSIGN_OR_RETURN(Json * mounts, ArrayIn(spec_, "mounts"));
   for (Json& mount : planned_) mounts->push_back(std::move(mount));
   planned_.clear();
   return Ok();

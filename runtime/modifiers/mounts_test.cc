@@ -33,12 +33,12 @@ class MountsTest : public ::testing::Test {
 TEST_F(MountsTest, WritesBindMountsWithSafeOptions) {
   const auto mounts = Bind(host_ / "folder", "/run/krux");
   ASSERT_TRUE(mounts);
-  EXPECT_EQ(SpecToText((*mounts)[0]), R"({"destination":"/run/krux","type":"bind","source":")" +
-                                          (host_ / "folder") +
-                                          R"(","options":["bind","ro","nosuid","nodev","rprivate","noexec"]})");
-  const auto library = Bind(host_ / "file", "/usr/lib/x.so",
-                            {.access = MountPlan::Access::kReadWrite,
-                             .execution = MountPlan::Execution::kAllowed});
+  EXPECT_EQ(SpecToText((*mounts)[0]),
+            R"({"destination":"/run/krux","type":"bind","source":")" + (host_ / "folder") +
+                R"(","options":["bind","ro","nosuid","nodev","rprivate","noexec"]})");
+  const auto library =
+      Bind(host_ / "file", "/usr/lib/x.so",
+           {.access = MountPlan::Access::kReadWrite, .execution = MountPlan::Execution::kAllowed});
   EXPECT_EQ(SpecToText((*library)[0]["options"]), R"(["bind","rw","nosuid","nodev","rprivate"])");
 }
 

@@ -49,7 +49,7 @@ TEST(Preload, IsWrittenIntoTheBundleAndMountedReadOnly) {
   ASSERT_TRUE(AddPreload(plan, bundle.path(), "text\n"));
   ASSERT_TRUE(plan.Finish());
   EXPECT_EQ(Slurp(bundle / kPreloadFileInBundle), "text\n");
-  struct stat about {};
+  struct stat about{};
   ASSERT_EQ(stat((bundle / kPreloadFileInBundle).c_str(), &about), 0);
   EXPECT_EQ(about.st_mode & 0777, 0644u);
   EXPECT_EQ(spec["mounts"][0]["destination"], "/etc/ld.so.preload");

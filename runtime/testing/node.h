@@ -47,7 +47,8 @@ class Node {
   // `real_runtime` is what the configuration names.
   Node(const std::string& binary, const std::string& real_runtime) {
     std::filesystem::copy_file(binary, folder_ / "krux-runtime");
-    Configure(Json{{"agentSocket", agent_socket()}, {"runtime", real_runtime}, {"timeoutSeconds", 1}});
+    Configure(
+        Json{{"agentSocket", agent_socket()}, {"runtime", real_runtime}, {"timeoutSeconds", 1}});
     folder_.Folder("bundle/rootfs");
     folder_.Folder("run/containers");
     folder_.Folder("tmp");
@@ -65,8 +66,9 @@ class Node {
 
   // krux-runtime with the global flags that containerd gives.
   Outcome Call(const std::vector<std::string>& words) const {
-    std::vector<std::string> all = {folder_ / "krux-runtime", "--root", folder_ / "state", "--log",
-                                    folder_ / "log.json", "--log-format", "json"};
+    std::vector<std::string> all = {
+        folder_ / "krux-runtime", "--root", folder_ / "state", "--log", folder_ / "log.json",
+        "--log-format",           "json"};
     all.insert(all.end(), words.begin(), words.end());
     return RunProgram(all, folder_ / "tmp");
   }
