@@ -29,8 +29,11 @@ function(krux_sim_driver_names output)
   set(rows "")
   foreach(suffix "" _v2 _v3 _v4 _v5)
     foreach(name ${names})
-      if(NOT name MATCHES "^(cu[A-Za-z0-9]+)(_v[0-9])?(_ptsz|_ptds)?$" OR
-         NOT "${CMAKE_MATCH_2}" STREQUAL "${suffix}")
+      if(NOT name MATCHES "^(cu[A-Za-z0-9]+)(_v[0-9])?(_ptsz|_ptds)?$")
+        message(FATAL_ERROR "${name}: not a form of name that is understood")
+      endif()
+      # The match is read one command later: arguments are expanded before if() matches.
+      if(NOT "${CMAKE_MATCH_2}" STREQUAL "${suffix}")
         continue()
       endif()
       set(base ${CMAKE_MATCH_1})
