@@ -1,21 +1,21 @@
-// Looks at the driver about once a second and tells who wants to know when the inventory changes.
-// Lives through a driver that is missing at start, is reloaded, or loses a card: it opens NVML
-// again while something is wrong.
+// Looks at the driver about once a second (driver_probe.h) and tells when the inventory changes. A
+// look that does not come back, because the kernel driver hangs, counts as a fault of all cards; it
+// is waited for in a thread of its own.
 //
-// Who calls it: main, which runs Poll from a thread of its own (Run). Thread rule: Poll and Run
-// from one thread; on_change is called on that thread.
+// Who calls it: main: Start, then Run on a thread of its own. Thread rule: Start, Poll and Run
+// never at the same time; on_change is called by whichever runs.
 #ifndef KRUX_DEVICE_PLUGIN_GPU_WATCHER_H_
 #define KRUX_DEVICE_PLUGIN_GPU_WATCHER_H_
 
 #include <functional>
+#include <future>
 #include <memory>
-#include <set>
 #include <stop_token>
 #include <string>
 
 #include "common/clock.h"
+#include "device_plugin/driver_probe.h"
 #include "device_plugin/inventory.h"
-#include "gpu/driver.h"
 
 namespace krux::device_plugin {
 
@@ -24,18 +24,18 @@ class GpuWatcher {
   // With the driver that was found last.
   using OnChange = std::function<void(const Inventory&, gpu::DriverKind)>;
   struct Options {
-    gpu::DriverOptions driver;
-    gpu::NvmlOpener open = gpu::OpenNvml;
-    KnownCards known;            // of the last run
-    Nanos quiet = 30 * kSecond;  // without a fault until a card is healthy again
-    Nanos reopen = 5 * kSecond;  // between two tries to open NVML anew
-    Nanos interval = kSecond;    // between two looks
+    DriverProbe::Options probe;
+    KnownCards known;               // of the last run
+    Nanos quiet = 30 * kSecond;     // without a fault until a card is healthy again
+    Nanos interval = kSecond;       // between two looks
+    Nanos patience = 10 * kSecond;  // for one look
   };
 
-  GpuWatcher(Options options, OnChange on_change)
-      : options_(std::move(options)),
-        on_change_(std::move(on_change)),
-        tracker_(options_.quiet, options_.known) {}
+  GpuWatcher(Options options, OnChange on_change);
+
+  // Tells of the cards of the last run at once, so that nobody waits for a slow driver; without
+  // such cards looks once, so that what is told first is true.
+  void Start(Nanos now);
 
   // One look at the driver.
   void Poll(Nanos now);
@@ -45,21 +45,17 @@ class GpuWatcher {
 
  private:
   Observation Look(Nanos now);
-  Status OpenIfNeeded(Nanos now);
-  Observation Examine(gpu::Nvml& nvml);
-  static void AddXids(gpu::Nvml& nvml, Observation& observation);
+  void Tell();
   void LogOnce(const std::string& problem);
 
   const Options options_;
   const OnChange on_change_;
   HealthTracker tracker_;
+  // Shared with a look that hangs, which may outlive this object.
+  const std::shared_ptr<DriverProbe> probe_;
+  std::future<Observation> look_;  // valid while one is under way
   gpu::DriverKind kind_ = gpu::DriverKind::kNone;
-  std::unique_ptr<gpu::Nvml> nvml_;
-  bool trouble_ = false;         // the last look found a fault: NVML is opened again in a while
-  Nanos last_open_ = INT64_MIN;  // when NVML was opened or tried last
-  Error open_error_;             // what the last try gave
   std::string logged_problem_;
-  std::set<std::string> logged_left_out_;
 };
 
 }  // namespace krux::device_plugin

@@ -1,10 +1,12 @@
 #include "device_plugin/gpu_watcher.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <utility>
 
 namespace krux::device_plugin {
@@ -16,6 +18,7 @@ struct FakeDriver {
   std::vector<gpu::Device> cards = {{"a", "H200", 100ULL << 20, 0, ""}};
   std::map<std::string, Error> sick;
   std::vector<gpu::Xid> xids;
+  std::shared_future<void> hangs;  // calls return when it is ready
 };
 
 class FakeNvml final : public gpu::Nvml {
@@ -23,6 +26,7 @@ class FakeNvml final : public gpu::Nvml {
   explicit FakeNvml(FakeDriver& driver) : driver_(driver) {}
   Result<std::string> DriverVersion() const override { return std::string("1"); }
   Result<gpu::DeviceList> ListDevices() const override {
+    if (driver_.hangs.valid()) driver_.hangs.wait();
     if (!driver_.loaded) return Error{ErrorCode::kUnavailable, "driver not loaded"};
     return gpu::DeviceList{driver_.cards, {}};
   }
@@ -50,18 +54,22 @@ class GpuWatcherTest : public testing::Test {
       std::ofstream(folder_ + name) << "x";
     }
     GpuWatcher::Options options;
-    options.driver.mode = gpu::DriverMode::kSim;
-    options.driver.sim_libraries = folder_;
-    options.open = [this](const std::string&) -> Result<std::unique_ptr<gpu::Nvml>> {
+    options.probe.driver.mode = gpu::DriverMode::kSim;
+    options.probe.driver.sim_libraries = folder_;
+    options.probe.open = [this](const std::string&) -> Result<std::unique_ptr<gpu::Nvml>> {
       ++driver_.opened;
       if (!driver_.loaded) return Error{ErrorCode::kUnavailable, "driver not loaded"};
       return std::unique_ptr<gpu::Nvml>(std::make_unique<FakeNvml>(driver_));
     };
     options.quiet = 10 * kSecond;
-    options.reopen = 5 * kSecond;
+    options.probe.reopen = 5 * kSecond;
+    Watch(options);
+  }
+  void Watch(const GpuWatcher::Options& options) {
+    options_ = options;
     watcher_ = std::make_unique<GpuWatcher>(
         options, [this](const Inventory& inventory, gpu::DriverKind kind) {
-          EXPECT_EQ(kind, gpu::DriverKind::kSim);
+          kind_ = kind;
           ++changes_;
           seen_ = inventory;
         });
@@ -69,9 +77,11 @@ class GpuWatcherTest : public testing::Test {
   ~GpuWatcherTest() override { std::filesystem::remove_all(folder_); }
 
   std::string folder_;
+  GpuWatcher::Options options_;
   FakeDriver driver_;
   Inventory seen_;
   int changes_ = 0;
+  gpu::DriverKind kind_ = gpu::DriverKind::kNone;
   std::unique_ptr<GpuWatcher> watcher_;
 };
 
@@ -79,6 +89,7 @@ TEST_F(GpuWatcherTest, TellsOfTheCardsOnce) {
   for (int second = 0; second < 20; ++second) watcher_->Poll(second * kSecond);
   EXPECT_EQ(changes_, 1);
   EXPECT_EQ(driver_.opened, 1);
+  EXPECT_EQ(kind_, gpu::DriverKind::kSim);
   ASSERT_EQ(seen_.gpus.size(), 1U);
   EXPECT_EQ(seen_.gpus[0], (Gpu{"a", "H200", 100, true, ""}));
 }
@@ -140,6 +151,36 @@ TEST_F(GpuWatcherTest, LivesThroughAReloadOfTheDriver) {
   driver_.loaded = true;
   for (int second = 7; second <= 22; ++second) watcher_->Poll(second * kSecond);
   EXPECT_TRUE(seen_.gpus[0].healthy);
+}
+
+TEST_F(GpuWatcherTest, TellsOfTheLastRunsCardsBeforeItLooks) {
+  options_.known = {{{"a", "H200", 100, true, ""}}, true};
+  Watch(options_);
+  watcher_->Start(0);
+  EXPECT_EQ(driver_.opened, 0);
+  ASSERT_EQ(changes_, 1);
+  EXPECT_TRUE(seen_.expected);
+  watcher_->Poll(kSecond);
+  ASSERT_EQ(changes_, 2);
+  EXPECT_TRUE(seen_.gpus[0].healthy);
+}
+
+TEST_F(GpuWatcherTest, ADriverThatHangsIsAFaultOfAllCards) {
+  options_.patience = 50 * kMillisecond;
+  Watch(options_);
+  int second = 0;
+  const auto poll_until = [&](const std::function<bool()>& done) {
+    while (!done() && second < 600) watcher_->Poll(second++ * kSecond);
+    return done();
+  };
+  ASSERT_TRUE(poll_until([&] { return seen_.gpus.size() == 1 && seen_.gpus[0].healthy; }));
+  std::promise<void> answer;
+  driver_.hangs = answer.get_future().share();
+  watcher_->Poll(second++ * kSecond);
+  EXPECT_THAT(seen_.gpus[0].reason, testing::HasSubstr("does not answer"));
+  watcher_->Poll(second++ * kSecond);  // the same look still
+  answer.set_value();
+  EXPECT_TRUE(poll_until([&] { return seen_.gpus[0].healthy; }));
 }
 
 }  // namespace

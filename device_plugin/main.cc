@@ -113,7 +113,7 @@ Status Run(const Flags& flags) {
         return server.Apply(path, json);
       });
   const std::string record = flags.state_folder + "/" + kInventoryFile;
-  GpuWatcher watcher({.driver = flags.driver,
+  GpuWatcher watcher({.probe = {.driver = flags.driver},
                       .known = LoadKnownCards(record, flags.driver.mode),
                       .quiet = flags.quiet_seconds * kSecond},
                      [&](const Inventory& inventory, gpu::DriverKind kind) {
@@ -121,8 +121,7 @@ Status Run(const Flags& flags) {
                        publisher.Publish(inventory);
                        SaveKnownCards(record, inventory, kind);
                      });
-  watcher.Poll(MonotonicNow());  // so that the kubelet's first list is the right one
-
+  watcher.Start(MonotonicNow());
   const std::jthread watching([&](const std::stop_token& token) { watcher.Run(token); });
   std::jthread publishing;
   if (!flags.api.url.empty()) {
