@@ -1,0 +1,52 @@
+// How much GPU time a launch is expected to take, learned per function and size class from the
+// times at which markers were seen. Nothing is charged by it: it only bounds the work in flight,
+// spaces the markers, and tells the keeper when to look.
+//
+// Thread-safe without locks: races lose a sample, nothing else.
+#ifndef KRUX_LIMITER_COMPUTE_COST_MODEL_H_
+#define KRUX_LIMITER_COMPUTE_COST_MODEL_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "limiter/life/time.h"
+
+namespace krux::limiter {
+
+struct Cost {
+  std::atomic<uint64_t> key{0};
+  std::atomic<Ticks> ticks{0};
+  std::atomic<bool> known{false};
+  std::atomic<bool> seen_before{false};  // for checks that are made once per function
+};
+
+// How a duration was found.
+enum class Evidence {
+  kExact,       // the stream was busy all the time
+  kUpperBound,  // it may have been idle for a part of it
+};
+
+class CostModel {
+ public:
+  // Before the first Find. Without memory for the table all keys share one entry.
+  void Init();
+  // Never fails: keys beyond the table share one entry.
+  Cost& Find(uint64_t key);
+  void Learn(Cost& cost, Ticks ticks_each, Evidence evidence);
+  void ForgetAfterFork();
+
+  // The size class keeps short and long launches of one function apart.
+  static uint64_t KeyOf(uint64_t function, uint64_t size);
+
+ private:
+  static constexpr size_t kCosts = 16384;  // a power of two
+  static constexpr size_t kProbes = 16;
+
+  Cost* costs_ = nullptr;
+  Cost overflow_;
+};
+
+}  // namespace krux::limiter
+
+#endif  // KRUX_LIMITER_COMPUTE_COST_MODEL_H_

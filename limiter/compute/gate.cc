@@ -1,0 +1,213 @@
+#include "limiter/compute/gate.h"
+
+#include <algorithm>
+
+#include "limiter/life/futex.h"
+#include "limiter/life/log.h"
+
+namespace krux::limiter {
+namespace {
+
+constexpr int64_t kMillisecondNanos = 1000000;
+// A closed gate looks again this often, for the loss of the agent and for the escape.
+constexpr int64_t kLookEvery = 20 * kMillisecondNanos;
+constexpr uint64_t kWantAgainAfter = 500, kSilentAfter = 2000;  // milliseconds
+constexpr uint64_t kEscapeAfter = 20, kEscapeAtMost = 320;      // milliseconds
+
+bool Held(uint32_t lease_word) { return (lease_word & 1) != 0; }
+uint32_t EpochOf(uint32_t lease_word) { return lease_word >> 1; }
+
+}  // namespace
+
+struct Gate::Wait {
+  Ticks since = 0;
+  bool counted = false;   // in `blocked` of the account
+  bool complained = false;
+  Ticks until_window = 0;
+  Ticks escape_after = 0;
+};
+
+void Gate::Init(const LimitsPage* limits, const Pace* pace, void (*wake)()) {
+  limits_ = limits;
+  pace_ = pace;
+  wake_ = wake;
+  millisecond_ = TickRate(limits->tsc_per_second.load()).FromNanos(kMillisecondNanos);
+}
+
+void Gate::Enter(uint32_t gpu, Stream* stream, Ticks predicted) {
+  ThreadWords::Word& word = words_->Mine();
+  if (__builtin_expect(TryEnter(gpu, word), 1)) return;
+  EnterSlowly(gpu, stream, predicted, word);
+}
+
+// The word is set before the lease is read (both sequentially consistent): whoever ends a lease
+// first changes it and then reads the words, so one of the two sees the other.
+bool Gate::TryEnter(uint32_t gpu, ThreadWords::Word& word) {
+  word.launching.fetch_add(1, std::memory_order_seq_cst);
+  const GpuLimits& lease = limits_->gpus[gpu];
+  const uint32_t lease_word = lease.lease_word.load(std::memory_order_seq_cst);
+  const uint32_t active = account_->Mine(gpu)->active_epoch.load(std::memory_order_seq_cst);
+  if (Held(lease_word) && active == EpochOf(lease_word) &&
+      TicksNow() < lease.lease_end_tsc.load(std::memory_order_acquire)) {
+    return true;
+  }
+  word.launching.fetch_sub(1, std::memory_order_release);
+  return false;
+}
+
+// The first launch under a lease: says so in the account, then looks whether it still holds.
+bool Gate::TryActivate(uint32_t gpu, uint32_t lease_word, ThreadWords::Word& word) {
+  const GpuLimits& lease = limits_->gpus[gpu];
+  std::atomic<uint32_t>& active = account_->Mine(gpu)->active_epoch;
+  const uint32_t epoch = EpochOf(lease_word);
+  word.launching.fetch_add(1, std::memory_order_seq_cst);
+  const bool first = active.exchange(epoch, std::memory_order_seq_cst) != epoch;
+  const bool valid = lease.lease_word.load(std::memory_order_seq_cst) == lease_word &&
+                     TicksNow() < lease.lease_end_tsc.load(std::memory_order_acquire);
+  if (!valid) word.launching.fetch_sub(1, std::memory_order_release);
+  // When it is not valid any more the keeper clears the epoch that was set.
+  if (first || !valid) wake_();
+  if (!valid) return false;
+  if (idle_said_[gpu].exchange(0, std::memory_order_seq_cst) == epoch) {
+    link_->Send(wire::EventKind::kWant, gpu, 0);
+  }
+  return true;
+}
+
+bool Gate::InWindow(uint32_t gpu, const Stream* stream, Ticks predicted, Ticks now,
+                    Ticks* until_window) const {
+  const GpuLimits& window = limits_->gpus[gpu];
+  const Ticks cycle = window.window_cycle.load(std::memory_order_acquire);
+  const Ticks begin = window.window_begin.load(std::memory_order_acquire);
+  const Ticks width = window.window_width.load(std::memory_order_acquire);
+  *until_window = 0;
+  if (cycle == 0 || width == 0) return false;
+  const Ticks place = (now - window.window_origin.load(std::memory_order_acquire)) % cycle;
+  const Ticks into = (place + cycle - begin % cycle) % cycle;
+  if (into >= width) {
+    *until_window = cycle - into;
+    return false;
+  }
+  const Ticks outstanding = stream == nullptr ? 0 : stream->track.outstanding_cost();
+  // Work that would reach into somebody else's window waits, unless it can never fit.
+  if (outstanding + predicted <= width - into || (outstanding == 0 && into < width / 2)) return true;
+  *until_window = cycle - into;
+  return false;
+}
+
+// A kernel that waits for a launch which waits at the gate would never end. So when other streams
+// have work that makes no progress for long, one launch is let through.
+bool Gate::MayEscape(const Stream* stream, Ticks now, Wait& wait) {
+  bool stuck = false;
+  streams_->ForEach([&](Stream& other) {
+    if (&other == stream || other.track.outstanding_launches() == 0) return;
+    const Ticks quiet_since = std::max(other.track.last_progress(), other.track.expected_done());
+    stuck = stuck || now > quiet_since + 2 * other.track.outstanding_cost() + wait.escape_after;
+  });
+  if (!stuck || now < wait.since + wait.escape_after) return false;
+  wait.escape_after = std::min(2 * wait.escape_after, kEscapeAtMost * millisecond_);
+  return true;
+}
+
+void Gate::SayWant(uint32_t gpu, uint32_t lease_word, Ticks now) {
+  const uint32_t before = wanted_at_[gpu].exchange(lease_word + 1, std::memory_order_seq_cst);
+  const bool said = before == lease_word + 1;
+  if (said && now < wanted_when_[gpu].load(std::memory_order_relaxed) +
+                        kWantAgainAfter * millisecond_) {
+    return;
+  }
+  wanted_when_[gpu].store(now, std::memory_order_relaxed);
+  // Not delivered (buffer full, agent gone): the next look says it again.
+  if (!link_->Send(wire::EventKind::kWant, gpu, 0)) wanted_at_[gpu].store(0);
+}
+
+void Gate::Sleep(uint32_t gpu, uint32_t lease_word, Wait& wait) {
+  int64_t nanos = kLookEvery;
+  if (wait.until_window != 0) {
+    const TickRate rate(limits_->tsc_per_second.load(std::memory_order_relaxed));
+    nanos = std::min<int64_t>(nanos, static_cast<int64_t>(rate.ToNanos(wait.until_window)));
+  }
+  FutexWait(&limits_->gpus[gpu].lease_word, lease_word, std::max<int64_t>(nanos, 1000),
+            FutexScope::kShared);
+}
+
+bool Gate::TryOnce(uint32_t gpu, Stream* stream, Ticks predicted, ThreadWords::Word& word,
+                   Wait& wait) {
+  const GpuLimits& lease = limits_->gpus[gpu];
+  const Ticks now = TicksNow();
+  wait.until_window = 0;
+  const uint32_t lease_word = lease.lease_word.load(std::memory_order_seq_cst);
+  const bool lost = agent_lost();
+  if (lost) {
+    if (InWindow(gpu, stream, predicted, now, &wait.until_window)) {
+      word.launching.fetch_add(1, std::memory_order_seq_cst);
+      return true;
+    }
+  } else if (Held(lease_word) && now < lease.lease_end_tsc.load(std::memory_order_acquire)) {
+    // A lease that ended between the look and the activation: look again at once.
+    return TryActivate(gpu, lease_word, word);
+  }
+  if (MayEscape(stream, now, wait)) {
+    word.launching.fetch_add(1, std::memory_order_seq_cst);
+    return true;
+  }
+  if (!lost) SayWant(gpu, lease_word, now);
+  if (!wait.complained && !lost && now > wait.since + kSilentAfter * millisecond_) {
+    wait.complained = true;
+    LogLine("a launch has waited 2 s for its share of the GPU and goes on waiting");
+  }
+  Sleep(gpu, lease_word, wait);
+  return false;
+}
+
+void Gate::EnterSlowly(uint32_t gpu, Stream* stream, Ticks predicted, ThreadWords::Word& word) {
+  Wait wait;
+  wait.since = TicksNow();
+  wait.escape_after = kEscapeAfter * millisecond_;
+  std::atomic<uint32_t>* blocked = nullptr;
+  const uint32_t lease_word = limits_->gpus[gpu].lease_word.load(std::memory_order_acquire);
+  if (!Held(lease_word) && stream != nullptr) {
+    // While this thread waits nobody else can tell the keeper when its stream is done.
+    const LockGuard guard(stream->track.lock());
+    streams_->PutMarkerLocked(*stream);
+  }
+  while (!TryOnce(gpu, stream, predicted, word, wait)) {
+    if (blocked == nullptr) {
+      blocked = &account_->Mine(gpu)->blocked;
+      blocked->fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+  if (blocked != nullptr) blocked->fetch_sub(1, std::memory_order_relaxed);
+}
+
+void Gate::WaitForRoom(Stream& stream, Ticks predicted) {
+  StreamTrack& track = stream.track;
+  const auto has_room = [&](Ticks limit) {
+    return track.outstanding_launches() < 2 || track.outstanding_cost() + predicted <= limit;
+  };
+  if (__builtin_expect(has_room(pace_->in_flight), 1)) return;
+  const TickRate rate(limits_->tsc_per_second.load(std::memory_order_relaxed));
+  const Ticks since = TicksNow();
+  const Ticks patience = std::max(2 * track.outstanding_cost(), 2 * millisecond_);
+  uint64_t nanos = 5000;
+  // Once full, let a quarter drain: waking for every launch would cost more than it gives.
+  while (!has_room(pace_->in_flight * 3 / 4)) {
+    const Ticks now = TicksNow();
+    {
+      const LockGuard guard(track.lock());
+      if (track.Observe(now)) nanos = 5000;
+      if (track.HasUnmarked()) streams_->PutMarkerLocked(stream);
+    }
+    if (now > std::max(since, track.last_progress()) + patience) return;
+    SleepNanos(nanos);
+    nanos = std::min<uint64_t>(nanos * 2, std::max<uint64_t>(50000, rate.ToNanos(patience) / 64));
+  }
+}
+
+void Gate::ForgetAfterFork() {
+  agent_lost_.store(false, std::memory_order_relaxed);
+  for (std::atomic<uint32_t>& word : wanted_at_) word.store(0, std::memory_order_relaxed);
+  for (std::atomic<uint32_t>& word : idle_said_) word.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace krux::limiter

@@ -1,0 +1,52 @@
+// One word per thread that says "I am between the gate's check and the end of the driver's launch".
+// Only with these words can the keeper know for certain that no launch of an old lease is still on
+// its way: drained = all words clear, then all markers seen.
+//
+// Thread rule: Mine is for the calling thread; AllClear for the keeper. Words are counters, so that
+// threads beyond the table's size can share one.
+#ifndef KRUX_LIMITER_COMPUTE_THREAD_WORDS_H_
+#define KRUX_LIMITER_COMPUTE_THREAD_WORDS_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "limiter/life/lock.h"
+
+namespace krux::limiter {
+
+class ThreadWords {
+ public:
+  struct alignas(64) Word {
+    std::atomic<uint32_t> launching{0};
+    std::atomic<uint32_t> owners{0};
+  };
+
+  // Before the first Mine. Without memory for the table all threads share one word.
+  void Init();
+
+  Word& Mine() {
+    Word* word = mine_;
+    return __builtin_expect(word != nullptr, 1) ? *word : Take();
+  }
+  bool AllClear() const;
+  void ForgetAfterFork();
+
+ private:
+  static constexpr size_t kWords = 4096;
+
+  Word& Take();
+  static void OnThreadExit(void* word);
+
+  static thread_local Word* mine_;
+  Word* words_ = nullptr;
+  Word shared_;
+  std::atomic<size_t> used_{0};  // words below this index may be in use
+  Lock lock_;
+  bool has_exit_key_ = false;
+  unsigned exit_key_ = 0;
+};
+
+}  // namespace krux::limiter
+
+#endif  // KRUX_LIMITER_COMPUTE_THREAD_WORDS_H_

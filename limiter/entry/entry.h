@@ -1,0 +1,93 @@
+// Shared by the entries: how a driver call is charged and how a launch passes the gate. Templates,
+// so that each entry stays one readable line per symbol.
+//
+// An entry has one shape: guard, account or gate, real call, settle. It allocates nothing, throws
+// nothing, and when the limiter is not active it is the driver's call and nothing else.
+#ifndef KRUX_LIMITER_ENTRY_ENTRY_H_
+#define KRUX_LIMITER_ENTRY_ENTRY_H_
+
+#include "limiter/driver/driver.h"
+#include "limiter/life/process.h"
+#include "limiter/memory/sizes.h"
+
+namespace krux::limiter {
+
+// The current context as a number; 0 when there is none.
+uint64_t CurrentContextNumber();
+
+// A memory allocation with slabs of its own on the current GPU. `worst` bytes are charged before,
+// call() makes it, actual() gives what it really takes (asked only after success), handle() the
+// driver's handle, undo() frees it again.
+template <typename Call, typename Actual, typename HandleOf, typename Undo>
+CUresult ChargedAllocation(uint32_t gpu, uint64_t worst, Call call, Actual actual,
+                           HandleOf handle_of, Undo undo) {
+  Process& self = Self();
+  if (gpu == Devices::kNotGranted) return call();  // no current context: the driver says so
+  if (!self.account.Charge(gpu, worst) &&
+      !(self.pools.TrimAll(gpu) && self.account.Charge(gpu, worst))) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  const CUresult result = call();
+  if (result != CUDA_SUCCESS) {
+    self.account.Return(gpu, worst);
+    return result;
+  }
+  const uint64_t bytes = actual();
+  const bool settled = self.account.Settle(gpu, worst, bytes);
+  const Allocations::Record record{bytes, CurrentContextNumber(), gpu, false};
+  if (settled && self.allocations.Add(handle_of(), record)) return CUDA_SUCCESS;
+  undo();
+  self.account.Return(gpu, settled ? bytes : worst);
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+// A free of something that may be in the map.
+template <typename Call>
+CUresult ChargedFree(uint64_t handle, Call call) {
+  Process& self = Self();
+  Allocations::Record record{};
+  if (!self.allocations.TakeOut(handle, &record)) return call();
+  const CUresult result = call();
+  if (result == CUDA_SUCCESS) {
+    self.allocations.Return(handle, record);
+  } else {
+    self.allocations.PutBack(handle, record);
+  }
+  return result;
+}
+
+// True when the stream records a graph instead of running: then nothing of ours may touch it.
+bool IsCapturing(CUstream stream);
+
+// A launch of work: `key` names it for the cost model.
+template <typename Call>
+CUresult GatedLaunch(CUstream stream, DefaultStream default_stream, uint64_t key, Call call) {
+  Process& self = Self();
+  stream = Streams::Resolve(stream, default_stream);
+  if (self.captures.load(std::memory_order_relaxed) != 0 && IsCapturing(stream)) return call();
+  const uint32_t gpu = self.devices.CurrentGpu();
+  if (gpu == Devices::kNotGranted) return call();
+  if (__builtin_expect(!self.keeper.started(), 0)) self.keeper.Start(self.limits, self.folder);
+  Stream* tracked = self.streams.Find(stream, gpu);
+  Cost& cost = self.costs.Find(key);
+  CUresult result;
+  {
+    Admission admission(self.gate, gpu, tracked, cost, self.pace);
+    result = call();
+    if (result == CUDA_SUCCESS) {
+      admission.Launched(self.streams);
+      if (tracked == nullptr) Real().cuStreamSynchronize(stream);
+    }
+  }
+  return result;
+}
+
+// Keys of the cost model for work that is no kernel.
+enum class WorkKind : uint64_t { kMemset = 1, kCopy = 2 };
+inline uint64_t WorkKey(WorkKind kind, uint64_t bytes) {
+  return CostModel::KeyOf(static_cast<uint64_t>(kind), bytes);
+}
+
+}  // namespace krux::limiter
+
+#endif  // KRUX_LIMITER_ENTRY_ENTRY_H_

@@ -1,0 +1,162 @@
+// Launches: every one passes the gate. What a kernel costs is learned by its function and the size
+// of its grid; what a graph costs by its exec.
+#include "limiter/entry/entry.h"
+#include "limiter/life/log.h"
+
+namespace {
+
+using namespace krux::limiter;
+
+uint64_t NumberOf(const void* handle) { return reinterpret_cast<uint64_t>(handle); }
+
+// Once per function: a kernel with local memory makes the driver take it for the whole GPU.
+bool LocalMemoryFits(CUfunction function, Cost& cost) {
+  if (cost.seen_before.load(std::memory_order_relaxed)) return true;
+  Process& self = Self();
+  const uint32_t gpu = self.devices.CurrentGpu();
+  CUdevice device = -1;
+  int local = 0, processors = 0, threads = 0;
+  const bool known =
+      gpu != Devices::kNotGranted && Real().cuCtxGetDevice(&device) == CUDA_SUCCESS &&
+      Real().cuFuncGetAttribute(&local, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, function) ==
+          CUDA_SUCCESS &&
+      Real().cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device) ==
+          CUDA_SUCCESS &&
+      Real().cuDeviceGetAttribute(&threads, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR,
+                                  device) == CUDA_SUCCESS;
+  if (known && local > 0 && processors > 0 && threads > 0 &&
+      !self.contexts.GrowLocalMemory(
+          gpu, static_cast<uint64_t>(local),
+          Product(static_cast<uint64_t>(processors), static_cast<uint64_t>(threads)))) {
+    return false;
+  }
+  cost.seen_before.store(true, std::memory_order_relaxed);
+  return true;
+}
+
+struct Grid {
+  uint64_t x, y, z;
+  uint64_t Blocks() const { return x * y * z; }
+};
+
+template <typename Call>
+CUresult LaunchKernel(CUfunction function, Grid grid, CUstream stream, DefaultStream default_stream,
+                      Call call) {
+  const uint64_t key = CostModel::KeyOf(NumberOf(function), grid.Blocks());
+  if (!LocalMemoryFits(function, Self().costs.Find(key))) return CUDA_ERROR_OUT_OF_MEMORY;
+  return GatedLaunch(stream, default_stream, key, call);
+}
+
+}  // namespace
+
+CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+                        unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                        unsigned int block_z, unsigned int shared_bytes, CUstream stream,
+                        void** parameters, void** extra) {
+  const auto call = [&] {
+    return Real().cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z,
+                                 shared_bytes, stream, parameters, extra);
+  };
+  const EntryGuard guard;
+  if (!guard.active()) return call();
+  return LaunchKernel(function, {grid_x, grid_y, grid_z}, stream, DefaultStream::kLegacy, call);
+}
+
+CUresult cuLaunchKernel_ptsz(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+                             unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                             unsigned int block_z, unsigned int shared_bytes, CUstream stream,
+                             void** parameters, void** extra) {
+  const auto call = [&] {
+    return Real().cuLaunchKernel_ptsz(function, grid_x, grid_y, grid_z, block_x, block_y, block_z,
+                                      shared_bytes, stream, parameters, extra);
+  };
+  const EntryGuard guard;
+  if (!guard.active()) return call();
+  return LaunchKernel(function, {grid_x, grid_y, grid_z}, stream, DefaultStream::kPerThread, call);
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters,
+                          void** extra) {
+  const auto call = [&] { return Real().cuLaunchKernelEx(config, function, parameters, extra); };
+  const EntryGuard guard;
+  if (!guard.active() || config == nullptr) return call();
+  return LaunchKernel(function, {config->gridDimX, config->gridDimY, config->gridDimZ},
+                      config->hStream, DefaultStream::kLegacy, call);
+}
+
+CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction function,
+                               void** parameters, void** extra) {
+  const auto call = [&] {
+    return Real().cuLaunchKernelEx_ptsz(config, function, parameters, extra);
+  };
+  const EntryGuard guard;
+  if (!guard.active() || config == nullptr) return call();
+  return LaunchKernel(function, {config->gridDimX, config->gridDimY, config->gridDimZ},
+                      config->hStream, DefaultStream::kPerThread, call);
+}
+
+CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+                                   unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                                   unsigned int block_z, unsigned int shared_bytes,
+                                   CUstream stream, void** parameters) {
+  const auto call = [&] {
+    return Real().cuLaunchCooperativeKernel(function, grid_x, grid_y, grid_z, block_x, block_y,
+                                            block_z, shared_bytes, stream, parameters);
+  };
+  const EntryGuard guard;
+  if (!guard.active()) return call();
+  return LaunchKernel(function, {grid_x, grid_y, grid_z}, stream, DefaultStream::kLegacy, call);
+}
+
+CUresult cuLaunchCooperativeKernel_ptsz(CUfunction function, unsigned int grid_x,
+                                        unsigned int grid_y, unsigned int grid_z,
+                                        unsigned int block_x, unsigned int block_y,
+                                        unsigned int block_z, unsigned int shared_bytes,
+                                        CUstream stream, void** parameters) {
+  const auto call = [&] {
+    return Real().cuLaunchCooperativeKernel_ptsz(function, grid_x, grid_y, grid_z, block_x,
+                                                 block_y, block_z, shared_bytes, stream,
+                                                 parameters);
+  };
+  const EntryGuard guard;
+  if (!guard.active()) return call();
+  return LaunchKernel(function, {grid_x, grid_y, grid_z}, stream, DefaultStream::kPerThread, call);
+}
+
+// The launches of CUDA 1 to 3: on the legacy default stream, their grid beside the function.
+CUresult cuLaunch(CUfunction function) {
+  const auto call = [&] { return Real().cuLaunch(function); };
+  const EntryGuard guard;
+  if (!guard.active()) return call();
+  return LaunchKernel(function, {1, 1, 1}, nullptr, DefaultStream::kLegacy, call);
+}
+
+CUresult cuLaunchGrid(CUfunction function, int grid_x, int grid_y) {
+  const auto call = [&] { return Real().cuLaunchGrid(function, grid_x, grid_y); };
+  const EntryGuard guard;
+  if (!guard.active()) return call();
+  const Grid grid{static_cast<uint32_t>(grid_x), static_cast<uint32_t>(grid_y), 1};
+  return LaunchKernel(function, grid, nullptr, DefaultStream::kLegacy, call);
+}
+
+CUresult cuLaunchGridAsync(CUfunction function, int grid_x, int grid_y, CUstream stream) {
+  const auto call = [&] { return Real().cuLaunchGridAsync(function, grid_x, grid_y, stream); };
+  const EntryGuard guard;
+  if (!guard.active()) return call();
+  const Grid grid{static_cast<uint32_t>(grid_x), static_cast<uint32_t>(grid_y), 1};
+  return LaunchKernel(function, grid, stream, DefaultStream::kLegacy, call);
+}
+
+CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream) {
+  const auto call = [&] { return Real().cuGraphLaunch(graph, stream); };
+  const EntryGuard guard;
+  if (!guard.active()) return call();
+  return GatedLaunch(stream, DefaultStream::kLegacy, CostModel::KeyOf(NumberOf(graph), 0), call);
+}
+
+CUresult cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream) {
+  const auto call = [&] { return Real().cuGraphLaunch_ptsz(graph, stream); };
+  const EntryGuard guard;
+  if (!guard.active()) return call();
+  return GatedLaunch(stream, DefaultStream::kPerThread, CostModel::KeyOf(NumberOf(graph), 0), call);
+}

@@ -1,0 +1,108 @@
+// Linear, pitched and managed memory.
+#include "limiter/entry/entry.h"
+#include "limiter/life/log.h"
+
+namespace {
+
+using namespace krux::limiter;
+
+// Up to 1 MiB: in a slab that may be there already. A new one is charged ahead when it fits; when
+// it does not, the block may still find room in a slab that is charged.
+CUresult AllocateSmall(CUdeviceptr* address, size_t bytes, uint32_t gpu) {
+  Process& self = Self();
+  bool charged = self.account.Charge(gpu, kSlabBytes);
+  if (!charged && !self.allocations.SmallMayFit(bytes, gpu)) {
+    charged = self.pools.TrimAll(gpu) && self.account.Charge(gpu, kSlabBytes);
+    if (!charged) return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  const CUresult result = Real().cuMemAlloc_v2(address, bytes);
+  if (result != CUDA_SUCCESS) {
+    if (charged) self.account.Return(gpu, kSlabBytes);
+    return result;
+  }
+  const Allocations::Record record{bytes, CurrentContextNumber(), gpu, true};
+  if (self.allocations.AddSmall(*address, record, charged)) return CUDA_SUCCESS;
+  Real().cuMemFree_v2(*address);
+  *address = 0;
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult AllocateLarge(CUdeviceptr* address, size_t bytes, uint32_t gpu) {
+  const uint64_t size = OwnBytes(bytes);
+  return ChargedAllocation(
+      gpu, size, [&] { return Real().cuMemAlloc_v2(address, bytes); }, [&] { return size; },
+      [&] { return *address; },
+      [&] {
+        Real().cuMemFree_v2(*address);
+        *address = 0;
+      });
+}
+
+CUresult RefuseOldAddressSize(const char* name) {
+  LogLine("%s is refused: 32-bit device addresses are not supported", name);
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+}  // namespace
+
+CUresult cuMemAlloc_v2(CUdeviceptr* address, size_t bytes) {
+  const EntryGuard guard;
+  if (!guard.active() || address == nullptr || bytes == 0) {
+    return Real().cuMemAlloc_v2(address, bytes);
+  }
+  const uint32_t gpu = Self().devices.CurrentGpu();
+  if (gpu == Devices::kNotGranted) return Real().cuMemAlloc_v2(address, bytes);
+  return SharesSlab(bytes) ? AllocateSmall(address, bytes, gpu)
+                           : AllocateLarge(address, bytes, gpu);
+}
+
+CUresult cuMemAllocPitch_v2(CUdeviceptr* address, size_t* pitch, size_t width, size_t height,
+                            unsigned int element_bytes) {
+  const auto call = [&] {
+    return Real().cuMemAllocPitch_v2(address, pitch, width, height, element_bytes);
+  };
+  const EntryGuard guard;
+  if (!guard.active() || address == nullptr || pitch == nullptr) return call();
+  constexpr uint64_t kWidestAlignment = 512;
+  return ChargedAllocation(
+      Self().devices.CurrentGpu(),
+      OwnBytes(Product(RoundUp(width, kWidestAlignment), height)), call,
+      [&] { return OwnBytes(Product(*pitch, height)); }, [&] { return *address; },
+      [&] {
+        Real().cuMemFree_v2(*address);
+        *address = 0;
+      });
+}
+
+// Counted as if all of it were on the card: it can be, at any time, without a call.
+CUresult cuMemAllocManaged(CUdeviceptr* address, size_t bytes, unsigned int flags) {
+  const auto call = [&] { return Real().cuMemAllocManaged(address, bytes, flags); };
+  const EntryGuard guard;
+  if (!guard.active() || address == nullptr) return call();
+  const uint64_t size = OwnBytes(bytes);
+  return ChargedAllocation(
+      Self().devices.CurrentGpu(), size, call, [&] { return size; }, [&] { return *address; },
+      [&] {
+        Real().cuMemFree_v2(*address);
+        *address = 0;
+      });
+}
+
+CUresult cuMemFree_v2(CUdeviceptr address) {
+  const EntryGuard guard;
+  if (!guard.active()) return Real().cuMemFree_v2(address);
+  Self().pools.NoteFree();  // stream-ordered memory may be freed here too
+  return ChargedFree(address, [&] { return Real().cuMemFree_v2(address); });
+}
+
+CUresult cuMemAlloc(CUdeviceptr_v1* address, unsigned int bytes) {
+  const EntryGuard guard;
+  return guard.active() ? RefuseOldAddressSize("cuMemAlloc") : Real().cuMemAlloc(address, bytes);
+}
+
+CUresult cuMemAllocPitch(CUdeviceptr_v1* address, unsigned int* pitch, unsigned int width,
+                         unsigned int height, unsigned int element_bytes) {
+  const EntryGuard guard;
+  return guard.active() ? RefuseOldAddressSize("cuMemAllocPitch")
+                        : Real().cuMemAllocPitch(address, pitch, width, height, element_bytes);
+}
