@@ -175,6 +175,10 @@ Verdict AdmitContainer(const NodeView& view, const Ledger& ledger, const Pod* po
     return NoGpu("the pod's spec has no container " + place.container +
                  " (ephemeral containers get no GPU)");
   }
+  if (container->asks_krux && (pod->deleting || pod->finished)) {
+    return Refuse(ErrorCode::kFailedPrecondition,
+                  "pod " + pod->FullName() + " is ending: nothing of it is started any more");
+  }
   const auto grant = pod->annotations.find(names::kAnnotationGrant);
   if (grant != pod->annotations.end()) {
     return AdmitWithGrant(view, ledger, *pod, *container, grant->second);

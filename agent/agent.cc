@@ -9,8 +9,6 @@
 namespace krux::agent {
 namespace {
 
-constexpr Nanos kTimeToFirstClient = 10 * kSecond;
-
 void Answer(const std::shared_ptr<Caller>& caller, const Error& error, const std::string& what) {
   KRUX_LOG_WARN("refused {} code={} reason=\"{}\"", what, ErrorCodeName(error.code),
                 error.message);
@@ -57,7 +55,6 @@ Result<std::unique_ptr<Agent>> Agent::Start(Options options, Parts parts) {
       });
     });
   }
-  a->last_idle_ = MonotonicNow() + kTimeToFirstClient;
   a->CheckIdle();
   return agent;
 }

@@ -38,9 +38,11 @@ class Agent {
     std::string run_folder;     // agent.sock, plugin.sock, containers/, processes/
     std::string ledger_path;    // empty: nothing outlives this agent (--local)
     std::string limiter_path;   // libkrux.so on the host
-    bool exit_when_idle = false;  // --local: ends 2 s after the last client has gone
+    bool exit_when_idle = false;  // --local: ends idle_time after the last client has gone
     Nanos create_patience = 20 * kSecond;
     Nanos gate_patience = 25 * kSecond;
+    Nanos idle_time = 2 * kSecond;
+    Nanos first_client_time = 10 * kSecond;
   };
   struct Parts {
     EventLoop* loop = nullptr;
@@ -137,7 +139,7 @@ class Agent {
   std::list<Waiting> waiting_;
   bool try_scheduled_ = false;
   uint64_t private_count_ = 0;
-  Nanos last_idle_ = 0;
+  bool had_client_ = false;
   EventLoop::TimerId idle_timer_{};
   EventLoop::TimerId sweep_timer_{};
   uint64_t sweeps_ = 0;

@@ -1,5 +1,4 @@
 // The part of Agent that knows the pods, and when there is nothing left to do.
-#include <algorithm>
 #include <utility>
 
 #include "agent/agent.h"
@@ -7,12 +6,6 @@
 #include "protocol/names.h"
 
 namespace krux::agent {
-namespace {
-
-constexpr Nanos kIdleTime = 2 * kSecond;
-
-}  // namespace
-
 void Agent::OnPodEvent(PodEvent event) {
   switch (event.kind) {
     case PodEvent::Kind::kChanged:
@@ -60,10 +53,9 @@ NodeView Agent::View() const { return NodeView{options_.node, cards_->View(), po
 void Agent::CheckIdle() {
   if (!options_.exit_when_idle || server_ == nullptr) return;
   loop_.Cancel(idle_timer_);
+  had_client_ = had_client_ || server_->connections() > 0;
   if (server_->connections() > 0 || !living_.empty()) return;
-  const Nanos now = MonotonicNow();
-  const Nanos end = std::max(now + kIdleTime, last_idle_);
-  idle_timer_ = loop_.After(end - now, [this] {
+  idle_timer_ = loop_.After(had_client_ ? options_.idle_time : options_.first_client_time, [this] {
     KRUX_LOG_INFO("no client left, ending");
     loop_.Stop();
   });

@@ -118,6 +118,10 @@ std::vector<Card> CardWatch::View() const {
   for (const auto& [uuid, card] : cards_) {
     view.push_back({uuid, card.device.memory_bytes / kMiB, card.trouble});
   }
+  // People count cards as the driver does.
+  std::sort(view.begin(), view.end(), [this](const Card& a, const Card& b) {
+    return Find(a.uuid)->minor < Find(b.uuid)->minor;
+  });
   return view;
 }
 

@@ -1,0 +1,317 @@
+// The whole agent in one process: real sockets, pages, leases and ledger; faked cards and pods.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <future>
+
+#include "agent/agent_world.h"
+#include "common/file.h"
+
+namespace krux::agent {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+const json& MainOf(const json& status, size_t pod = 0) {
+  return status["pods"][pod]["containers"][0];
+}
+uint64_t UsedOf(const json& status) { return MainOf(status)["gpus"][0]["usedBytes"]; }
+
+TEST(AgentTest, CreateGivesFolderAndPagesAndAKilledProcessIsCredited) {
+  LimiterProcess limiter;
+  AgentWorld world;
+  ASSERT_TRUE(world.StartAgent());
+  world.Tell(AgentWorld::MakePod("u1", 400));
+  const auto answer = world.Create("id1", "u1");
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_TRUE(answer->granted);
+  EXPECT_EQ(answer->limiter_path, "/opt/libkrux.so");
+  EXPECT_THAT(answer->driver_files, testing::ElementsAre("/drivers/libcuda.so.1"));
+  ASSERT_EQ(answer->mounts.size(), 1u);
+  EXPECT_EQ(answer->mounts[0].host, world.FolderOf("id1"));
+  EXPECT_TRUE(answer->mounts[0].read_only);
+
+  LimiterProcess::Order order;
+  order.charge = 64 * kMiB;
+  order.pending = 1;  // it dies in the middle of a charge
+  const auto report = limiter.Do(world.FolderOf("id1"), order);
+  ASSERT_TRUE(report.welcome);
+  EXPECT_EQ(UsedOf(world.AgentStatus()), 64 * kMiB);
+  limiter.Kill();
+  EXPECT_TRUE(world.Until([](const json& s) { return MainOf(s)["processes"].empty(); }));
+  EXPECT_EQ(UsedOf(world.AgentStatus()), 0u);
+}
+
+TEST(AgentTest, DeadProcessStaysChargedWhileTheDriverListsIt) {
+  LimiterProcess limiter;
+  AgentWorld world;
+  ASSERT_TRUE(world.StartAgent());
+  world.Tell(AgentWorld::MakePod("u1", 400));
+  ASSERT_TRUE(world.Create("id1", "u1"));
+  {
+    const std::lock_guard<std::mutex> lock(world.nvml->mutex);
+    world.nvml->processes[limiter.pid()] = 64 * kMiB;
+  }
+  LimiterProcess::Order order;
+  order.charge = 64 * kMiB;
+  ASSERT_TRUE(limiter.Do(world.FolderOf("id1"), order).welcome);
+  const int before = world.nvml->asked;
+  limiter.Kill();
+  ASSERT_TRUE(world.Until([&](const json&) { return world.nvml->asked > before + 2; }));
+  EXPECT_EQ(UsedOf(world.AgentStatus()), 64 * kMiB);
+  {
+    const std::lock_guard<std::mutex> lock(world.nvml->mutex);
+    world.nvml->processes.clear();
+  }
+  EXPECT_TRUE(world.Until([](const json& s) { return UsedOf(s) == 0; }));
+}
+
+TEST(AgentTest, ContextIsSettledAndItsSizeLearned) {
+  LimiterProcess limiter;
+  AgentWorld world;
+  ASSERT_TRUE(world.StartAgent());
+  world.Tell(AgentWorld::MakePod("u1", 900));
+  ASSERT_TRUE(world.Create("id1", "u1"));
+  {
+    const std::lock_guard<std::mutex> lock(world.nvml->mutex);
+    world.nvml->processes[limiter.pid()] = 300 * kMiB;
+  }
+  LimiterProcess::Order order;
+  order.charge = 520 * kMiB;
+  order.context_made = true;
+  ASSERT_TRUE(limiter.Do(world.FolderOf("id1"), order).welcome);
+  EXPECT_TRUE(world.Until([](const json& s) { return UsedOf(s) == 300 * kMiB; }));
+  EXPECT_EQ(world.AgentStatus()["gpus"][0]["contextMiB"], 300);
+}
+
+TEST(AgentTest, CreateWaitsForThePodThatTheKubeletTellsLate) {
+  AgentWorld world;
+  ASSERT_TRUE(world.StartAgent());
+  auto create = std::async(std::launch::async, [&] { return world.Create("id1", "u1"); });
+  ASSERT_TRUE(world.Until([](const json& s) { return s["waiting"] == 1; }));
+  world.Tell(AgentWorld::MakePod("u1", 400));
+  EXPECT_TRUE(create.get()->granted);
+}
+
+TEST(AgentTest, CreateEndsWithTheReasonWhenPatienceIsOver) {
+  AgentWorld world;
+  ASSERT_TRUE(world.StartAgent(/*patience=*/20 * kMillisecond));
+  Pod pod = AgentWorld::MakePod("u1", 400);
+  pod.annotations.clear();
+  world.Tell(pod);
+  const auto answer = world.Create("id1", "u1");
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, ErrorCode::kFailedPrecondition);
+  EXPECT_FALSE(std::filesystem::exists(world.FolderOf("id1")));
+}
+
+TEST(AgentTest, ContainerThatAsksForNothingGetsNothing) {
+  AgentWorld world;
+  ASSERT_TRUE(world.StartAgent());
+  Pod pod = AgentWorld::MakePod("u1", 400);
+  pod.annotations.clear();
+  pod.containers[0] = {"main", ContainerKind::kApp, 0, false};
+  world.Tell(pod);
+  const auto answer = world.Create("id1", "u1");
+  ASSERT_TRUE(answer);
+  EXPECT_FALSE(answer->granted);
+  EXPECT_TRUE(answer->driver_files.empty());
+}
+
+TEST(AgentTest, GateHoldsTheRoomAndLetsTheNextInWhenItIsFree) {
+  AgentWorld world;
+  ASSERT_TRUE(world.StartAgent());
+  world.Tell(AgentWorld::MakePod("u1", 600));
+  world.Tell(AgentWorld::MakePod("u2", 600));
+  world.TellAll({"u1", "u2"});
+  ASSERT_TRUE(world.Gate("u1"));
+  ASSERT_TRUE(world.Create("id1", "u1"));
+  auto gate = std::async(std::launch::async, [&] { return world.Gate("u2"); });
+  ASSERT_TRUE(world.Until([](const json& s) { return s["waiting"] == 1; }));
+  Pod ending = AgentWorld::MakePod("u1", 600);
+  ending.deleting = true;
+  world.Tell(ending);
+  EXPECT_EQ(world.AgentStatus()["waiting"], 1) << "the container of the deleted pod still runs";
+  ASSERT_TRUE(world.Delete("id1"));
+  EXPECT_TRUE(gate.get());
+  EXPECT_FALSE(std::filesystem::exists(world.FolderOf("id1")));
+  EXPECT_EQ(world.AgentStatus()["gpus"][0]["grantedMiB"], 600);
+}
+
+TEST(AgentTest, GateSaysWhoHoldsTheRoomAndWhatIsMissing) {
+  AgentWorld world;
+  ASSERT_TRUE(world.StartAgent(/*patience=*/20 * kMillisecond));
+  world.Tell(AgentWorld::MakePod("u1", 600));
+  world.Tell(AgentWorld::MakePod("u2", 600));
+  ASSERT_TRUE(world.Gate("u1"));
+  const Status full = world.Gate("u2");
+  ASSERT_FALSE(full);
+  EXPECT_EQ(full.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_THAT(full.error().message, HasSubstr("default/pod-u1"));
+  Pod classless = AgentWorld::MakePod("u3", 100);
+  classless.runtime_class.clear();
+  world.Tell(classless);
+  EXPECT_THAT(world.Gate("u3").error().message, HasSubstr("runtimeClassName: krux"));
+  EXPECT_TRUE(world.AskEmpty(api::GateRequest{{"not-ours"}})) << "the runtime's question decides";
+}
+
+TEST(AgentTest, RestartedAgentTakesUpContainersProcessesAndLeases) {
+  LimiterProcess limiter;
+  AgentWorld world;
+  FakePlugin plugin(world.folder);
+  ASSERT_TRUE(world.StartAgent());
+  world.Tell(AgentWorld::MakePod("u1", 400));
+  ASSERT_TRUE(world.Create("id1", "u1"));
+  LimiterProcess::Order order;
+  order.charge = 64 * kMiB;
+  const auto before = limiter.Do(world.FolderOf("id1"), order);
+  ASSERT_TRUE(world.Until([&](const json&) { return plugin.stored == 1; }));
+  struct stat folder_before {};
+  ASSERT_EQ(stat((world.FolderOf("id1") + "/limits").c_str(), &folder_before), 0);
+  world.StopAgent();
+
+  ASSERT_TRUE(world.StartAgent());
+  const json status = world.AgentStatus();
+  EXPECT_EQ(UsedOf(status), 64 * kMiB);
+  EXPECT_EQ(MainOf(status)["processes"][0]["pid"], limiter.pid());
+  struct stat folder_after {};
+  ASSERT_EQ(stat((world.FolderOf("id1") + "/limits").c_str(), &folder_after), 0);
+  EXPECT_EQ(folder_before.st_ino, folder_after.st_ino) << "a container has this file mounted";
+  order.resume_slot = before.slot;
+  order.charge = 0;
+  const auto after = limiter.Do(world.FolderOf("id1"), order);
+  EXPECT_TRUE(after.welcome);
+  EXPECT_EQ(after.slot, before.slot);
+  EXPECT_EQ(after.account_changed, 0u);
+  limiter.Kill();
+  EXPECT_TRUE(world.Until([](const json& s) { return UsedOf(s) == 0; }));
+}
+
+TEST(AgentTest, RestartedAgentWithoutTheAccountTellsTheLimiterOnce) {
+  LimiterProcess limiter;
+  AgentWorld world;
+  ASSERT_TRUE(world.StartAgent());
+  world.Tell(AgentWorld::MakePod("u1", 400));
+  ASSERT_TRUE(world.Create("id1", "u1"));
+  LimiterProcess::Order order;
+  const auto before = limiter.Do(world.FolderOf("id1"), order);
+  world.StopAgent();
+  ASSERT_TRUE(world.StartAgent());
+  order.resume_slot = before.slot;
+  EXPECT_EQ(limiter.Do(world.FolderOf("id1"), order).account_changed, 1u);
+  EXPECT_EQ(limiter.Do(world.FolderOf("id1"), order).account_changed, 0u);
+}
+
+TEST(AgentTest, ProcessThatEndedWhileTheAgentWasAwayIsCredited) {
+  LimiterProcess limiter;
+  AgentWorld world;
+  FakePlugin plugin(world.folder);
+  ASSERT_TRUE(world.StartAgent());
+  world.Tell(AgentWorld::MakePod("u1", 400));
+  ASSERT_TRUE(world.Create("id1", "u1"));
+  LimiterProcess::Order order;
+  order.charge = 64 * kMiB;
+  ASSERT_TRUE(limiter.Do(world.FolderOf("id1"), order).welcome);
+  ASSERT_TRUE(world.Until([&](const json&) { return plugin.stored == 1; }));
+  world.StopAgent();
+  limiter.Kill();
+  ASSERT_TRUE(world.StartAgent());
+  EXPECT_TRUE(world.Until([](const json& s) { return UsedOf(s) == 0; }));
+}
+
+TEST(AgentTest, RestartWithoutTheKubeletStillStartsWhatTheLedgerKnows) {
+  AgentWorld world;
+  ASSERT_TRUE(world.StartAgent());
+  world.Tell(AgentWorld::MakePod("u1", 400));
+  ASSERT_TRUE(world.Create("id1", "u1"));
+  world.StopAgent();
+  ASSERT_TRUE(world.StartAgent());
+  const auto answer = world.Create("id2", "u1");
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_TRUE(answer->granted);
+  EXPECT_FALSE(std::filesystem::exists(world.FolderOf("id1"))) << "the new instance replaced it";
+  EXPECT_EQ(world.AgentStatus()["gpus"][0]["grantedMiB"], 400);
+}
+
+TEST(AgentTest, DamagedLedgerKeepsTheAgentFromStarting) {
+  AgentWorld world;
+  ASSERT_TRUE(WriteFileDurably(world.folder + "/ledger", "rubbish", 0600));
+  const Status started = world.StartAgent();
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().code, ErrorCode::kDataLoss);
+}
+
+TEST(AgentTest, SecondAgentOnTheSameFolderIsRefused) {
+  AgentWorld world;
+  ASSERT_TRUE(world.StartAgent());
+  AgentWorld other;
+  const std::string own = other.folder;
+  other.folder = world.folder;
+  EXPECT_EQ(other.StartAgent().error().code, ErrorCode::kAlreadyExists);
+  other.folder = own;
+}
+
+TEST(AgentTest, ProcessOfAnotherContainerIsRefused) {
+  LimiterProcess limiter;
+  AgentWorld world;
+  ASSERT_TRUE(world.StartAgent());
+  world.Tell(AgentWorld::MakePod("u1", 400));
+  ASSERT_TRUE(world.Create("id1", "u1"));
+  world.stranger = limiter.pid();
+  const auto report = limiter.Do(world.FolderOf("id1"));
+  EXPECT_FALSE(report.welcome);
+  EXPECT_THAT(report.refused, HasSubstr("not in the container"));
+}
+
+TEST(AgentTest, ContainerIdsThatAreNoFolderNamesAreRefused) {
+  AgentWorld world;
+  ASSERT_TRUE(world.StartAgent());
+  world.Tell(AgentWorld::MakePod("u1", 400));
+  for (const char* id : {"../x", ".", "a/b"}) {
+    EXPECT_EQ(world.Create(id, "u1").error().code, ErrorCode::kInvalidArgument) << id;
+  }
+}
+
+TEST(AgentTest, PrivateContainerLivesAsLongAsItsConnectionAndProcesses) {
+  LimiterProcess limiter;
+  AgentWorld world;
+  ASSERT_TRUE(world.StartAgent(0, /*with_pods=*/false));
+  auto connection = ConnectUnix(world.AgentSocket());
+  ASSERT_TRUE(connection);
+  api::RunRequest request;
+  request.gpus.push_back({"", 400, 30, ComputePolicy::kFixed, Priority::kNormal});
+  ASSERT_TRUE(SendMessage(connection->get(), api::RequestToJson(request)));
+  const auto message = ReceiveMessage(connection->get(), 10'000);
+  ASSERT_TRUE(message);
+  const auto answer = api::ParseRunAnswer(message->bytes);
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_EQ(answer->gpus[0].uuid, kTestGpu);
+  ASSERT_TRUE(limiter.Do(answer->folder).welcome);
+  connection->Reset();
+  EXPECT_EQ(world.AgentStatus()["pods"].size(), 1u) << "its process still runs";
+  limiter.Kill();
+  // The local agent ends by itself when its last client has gone.
+  world.thread.join();
+  EXPECT_FALSE(std::filesystem::exists(answer->folder));
+}
+
+TEST(AgentTest, HostileTextOnTheSocketIsRefusedAndChangesNothing) {
+  AgentWorld world;
+  ASSERT_TRUE(world.StartAgent());
+  for (const std::string& text :
+       {std::string("{}"), std::string("\xff\xfe"), std::string(60'000, '['),
+        std::string(R"({"v":1,"op":"create"})"), std::string(R"({"v":2,"op":"status"})")}) {
+    auto connection = ConnectUnix(world.AgentSocket());
+    ASSERT_TRUE(connection);
+    ASSERT_TRUE(SendMessage(connection->get(), text));
+    const auto answer = ReceiveMessage(connection->get(), 10'000);
+    ASSERT_TRUE(answer);
+    EXPECT_FALSE(api::ParseEmptyAnswer(answer->bytes));
+  }
+  EXPECT_TRUE(world.AgentStatus()["pods"].empty());
+}
+
+}  // namespace
+}  // namespace krux::agent
