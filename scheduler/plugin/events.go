@@ -111,22 +111,29 @@ func (k *Krux) activateWaiting(ctx context.Context) {
 func (k *Krux) reportOverlaps(node *v1.Node, use *nodeUse) {
 	for i, gpu := range use.gpus {
 		over := gpu.usedMiB > gpu.memoryMiB || gpu.usedCores > 100
-		key := node.Name + "/" + use.names[i].uuid
-		k.mu.Lock()
-		told := k.overlaps[key]
-		switch {
-		case over && !told:
-			k.overlaps[key] = true
-		case !over && told:
-			delete(k.overlaps, key)
+		if !over && !k.anyOverlap.Load() {
+			continue
 		}
-		k.mu.Unlock()
-		if over && !told {
+		if k.noteOverlap(node.Name+"/"+use.names[i].uuid, over) {
 			k.warn(node, "KruxOvercommitted", fmt.Sprintf(
 				"GPU %s is granted %d of %d MiB and %d%% of its time: it takes no newcomers until pods there are deleted",
 				use.names[i].uuid, gpu.usedMiB, gpu.memoryMiB, gpu.usedCores))
 		}
 	}
+}
+
+// noteOverlap says whether the overlap is news.
+func (k *Krux) noteOverlap(key string, over bool) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	told := k.overlaps[key]
+	if over {
+		k.overlaps[key] = true
+	} else {
+		delete(k.overlaps, key)
+	}
+	k.anyOverlap.Store(len(k.overlaps) > 0)
+	return over && !told
 }
 
 // warn tells the user about an object by an event.

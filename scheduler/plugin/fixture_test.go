@@ -79,13 +79,13 @@ func podInfo(pod *v1.Pod) *framework.PodInfo {
 
 // fixture is a plugin on nodes whose GPUs are given in MiB: {"n1": {1000, 1000}}.
 type fixture struct {
-	*testing.T
+	testing.TB
 	*cluster
 	k   *Krux
 	ctx context.Context
 }
 
-func newFixture(t *testing.T, nodes map[string][]uint64) *fixture {
+func newFixture(t testing.TB, nodes map[string][]uint64) *fixture {
 	client := fake.NewClientset()
 	c := &cluster{
 		client:    client,
@@ -94,7 +94,7 @@ func newFixture(t *testing.T, nodes map[string][]uint64) *fixture {
 		recorder:  &recorder{},
 		activated: make(chan map[string]*v1.Pod, 16),
 	}
-	f := &fixture{T: t, cluster: c, ctx: t.Context()}
+	f := &fixture{TB: t, cluster: c, ctx: t.Context()}
 	f.restart()
 	for name, gpus := range nodes {
 		f.addNode(name, 16*len(gpus))

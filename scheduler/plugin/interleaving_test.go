@@ -134,7 +134,7 @@ func (w *world) check() {
 // No order of reserving, binding, losing answers, deleting and restarting gives
 // a GPU's share twice, or leaves one behind.
 func TestNoInterleavingAllocatesTwice(t *testing.T) {
-	const steps = 20000
+	const steps = 8000
 	w := &world{
 		fixture: newFixture(t, map[string][]uint64{"n": worldGPUs}),
 		random:  rand.New(rand.NewPCG(1, 2)),

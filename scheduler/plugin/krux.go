@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -28,6 +29,7 @@ type Krux struct {
 	mu             sync.Mutex // guards the following
 	lastGeneration uint64
 	overlaps       map[string]bool // "node/uuid" that an event has been sent for
+	anyOverlap     atomic.Bool     // overlaps is not empty: most calls need no lock
 }
 
 var (

@@ -253,6 +253,20 @@ func TestNodesThatCannotServe(t *testing.T) {
 	f.expect(f.refused(podOf("p", "gpu=1"), "n"), "have not been read yet")
 }
 
+// The scheduler filters a bound pod again when its CPU or memory is resized.
+func TestBoundPodFitsWhereItIs(t *testing.T) {
+	f := newFixture(t, map[string][]uint64{"n": {1000}})
+	pod := f.bound(f.placed("a", "gpu=1 gpumem=600", "n"))
+	f.show(pod)
+	state := framework.NewCycleState()
+	if _, status := f.k.PreFilter(f.ctx, state, pod, nil); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	if status := f.k.Filter(f.ctx, state, pod, f.infos["n"]); !status.IsSuccess() {
+		t.Error(status)
+	}
+}
+
 func TestUnhealthyGPUTakesNobody(t *testing.T) {
 	f := newFixture(t, map[string][]uint64{"n": {1000}})
 	f.k.inventory.set("n", []nodeGPU{{uuid: uuidOf(0), memoryMiB: 1000}})

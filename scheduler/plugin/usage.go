@@ -28,15 +28,13 @@ type nodeUse struct {
 func (k *Krux) countUse(names []nodeGPU, info fwk.NodeInfo, self types.UID) *nodeUse {
 	use := newNodeUse(names, slotsPerGPU(info, len(names)))
 	for _, pi := range info.GetPods() {
-		pod := pi.GetPod()
-		if pod.UID == self || !asksForGPU(pod) {
-			continue
-		}
-		if pod.Spec.NodeName == "" {
+		switch pod := pi.GetPod(); {
+		case pod.UID == self:
+		case pod.Spec.NodeName != "":
+			use.add(k.sharesOf(pod))
+		case asksForGPU(pod):
 			use.nominees = append(use.nominees, pod)
-			continue
 		}
-		use.add(k.sharesOf(pod))
 	}
 	k.reportOverlaps(info.Node(), use)
 	return use

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -180,6 +181,8 @@ func (p *controlPlane) command(log, program string, args ...string) (*exec.Cmd, 
 	defer file.Close()
 	cmd := exec.Command(program, args...)
 	cmd.Stdout, cmd.Stderr = file, file
+	// Ends with the tests, however they end.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd, cmd.Start()
 }
 
