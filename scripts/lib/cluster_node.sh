@@ -6,9 +6,12 @@ readonly CONTAINERD_SOCKET=/run/containerd/containerd.sock
 # What must be there for Krux on a node.
 KRUX_PARTS=(bin/krux-agent bin/krux-device-plugin bin/krux-runtime lib/libkrux.so)
 
+SIM_PARTS=(bin/krux-sim sim/libcuda.so.1 sim/libnvidia-ml.so.1)
+
 missing_krux_parts() {
-  local part
-  for part in "${KRUX_PARTS[@]}"; do [[ -e $RELEASE/$part ]] || printf 'build/release/%s ' "$part"; done
+  local part parts=("${KRUX_PARTS[@]}")
+  [[ $GPU != sim ]] || parts+=("${SIM_PARTS[@]}")
+  for part in "${parts[@]}"; do [[ -e $RELEASE/$part ]] || printf 'build/release/%s ' "$part"; done
 }
 
 # krux_runs: does this cluster run Krux's own services?
@@ -160,8 +163,9 @@ finish_node() {
   start_service "$node" kubelet
 }
 
+# The node's name gives the cards their UUIDs: no two nodes have the same, and each has its own again.
 init_simulation() {
-  enter "$1" "$RELEASE/bin/krux-sim" init --folder /run/krux-sim --gpus "$SIM_GPUS" \
+  enter "$1" "$RELEASE/bin/krux-sim" --folder /run/krux-sim init --gpus "$SIM_GPUS" --node "$1" \
     >>"$CLUSTER/$1/logs/sim.log" 2>&1 || die_with_log "$1" sim "the simulated cards of $1 were not made"
 }
 
