@@ -1,8 +1,7 @@
 #include "runtime/agent_client.h"
 
-#include <time.h>
-
 #include <algorithm>
+#include <ctime>
 
 namespace krux::runtime {
 namespace {

@@ -1,13 +1,13 @@
 #include "runtime/real_runtime.h"
 
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <cstdio>
+#include <csignal>
 #include <cstdlib>
 
 namespace krux::runtime {

@@ -1,9 +1,9 @@
 #include "runtime/runtime_log.h"
 
 #include <fcntl.h>
-#include <time.h>
 #include <unistd.h>
 
+#include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "common/fd.h"

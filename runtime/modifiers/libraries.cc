@@ -12,6 +12,9 @@ namespace krux::runtime {
 namespace {
 
 Status CheckHostLibrary(const std::string& path) {
+  if (path.empty() || path[0] != '/') {
+    return Error{ErrorCode::kInvalidArgument, "'" + path + "' is not an absolute path"};
+  }
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!fd.valid()) return ErrnoError(errno, "opening " + path + " of this host");
   const auto file = ElfFromFd(fd.get());
@@ -29,10 +32,11 @@ Status AddDriverFiles(MountPlan& plan, const std::vector<std::string>& files,
                       const std::string& folder) {
   for (const std::string& path : files) {
     KRUX_RETURN_IF_ERROR(CheckHostLibrary(path).With("driver library"));
-    const std::string name = path.substr(path.rfind('/') + 1);
+    std::string target = folder;
+    target += path.substr(path.rfind('/'));
     // Images that once ran under other tools keep libcuda.so.1 as a link: it is followed.
     KRUX_RETURN_IF_ERROR(plan.Bind(
-        path, folder + "/" + name,
+        path, target,
         {.execution = MountPlan::Execution::kAllowed, .links = MountPlan::Links::kFollowed}));
   }
   return Ok();

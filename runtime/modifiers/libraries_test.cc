@@ -51,6 +51,8 @@ TEST_F(LibrariesTest, AnUnusableHostFileStopsTheContainer) {
       host_.File("cut.so", FakeElf({"X"}).substr(0, 200)),
       host_.File("arm.so", wrong_machine),
       host_.Folder("folder.so"),
+      "relative.so",
+      "",
   };
   EXPECT_TRUE(Add({good}, good));
   for (const std::string& path : bad) {

@@ -9,6 +9,11 @@ namespace {
 
 Error Refused(const std::string& message) { return Error{ErrorCode::kFailedPrecondition, message}; }
 
+Error Covered(const std::string& volume, const std::string& target) {
+  return Refused("a volume is mounted at " + volume + ", where Krux must put " + target +
+                 "; mount it elsewhere");
+}
+
 bool IsCleanPath(const std::string& path) {
   return path.size() > 1 && path[0] == '/' && path.back() != '/' &&
          path.find("//") == std::string::npos && (path + "/").find("/../") == std::string::npos &&
@@ -63,8 +68,7 @@ Status MountPlan::CheckOthers(const std::string& target) {
       continue;
     }
     if (IsBelow(target, place.path) && !IsOwnTmpfs(*entry)) {
-      return Refused("a volume is mounted at " + destination + ", where Krux must put " + target +
-                     "; mount it elsewhere");
+      return Covered(destination, target);
     }
     ++entry;
   }
