@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
+#include <cstdlib>
 
 #include <filesystem>
 #include <fstream>
@@ -49,7 +49,8 @@ class GpuWatcherTest : public testing::Test {
  protected:
   GpuWatcherTest() {
     char pattern[] = "/tmp/krux-watcher-test.XXXXXX";
-    folder_ = mkdtemp(pattern);
+    EXPECT_NE(mkdtemp(pattern), nullptr);
+    folder_ = pattern;
     for (const char* name : {"/libcuda.so.1", "/libnvidia-ml.so.1"}) {
       std::ofstream(folder_ + name) << "x";
     }

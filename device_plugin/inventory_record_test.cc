@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
+#include <cstdlib>
 
 #include <filesystem>
 
@@ -17,7 +17,8 @@ Inventory OneCard() { return {{{kUuid, "NVIDIA H200", 143771, true, ""}}, false}
 
 TEST(InventoryRecordTest, ComesBackAfterARestart) {
   char pattern[] = "/tmp/krux-record-test.XXXXXX";
-  const std::string folder = mkdtemp(pattern);
+  EXPECT_NE(mkdtemp(pattern), nullptr);
+  const std::string folder = pattern;
   const std::string path = folder + "/" + kInventoryFile;
   EXPECT_TRUE(LoadRecord(path)->gpus.empty());
   ASSERT_TRUE(SaveRecord(path, OneCard()));

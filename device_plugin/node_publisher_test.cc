@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <httplib.h>
-#include <stdlib.h>
+#include <cstdlib>
 
 #include <filesystem>
 #include <future>
@@ -104,7 +104,8 @@ class ApiServerTest : public testing::Test {
  protected:
   ApiServerTest() {
     char pattern[] = "/tmp/krux-api-test.XXXXXX";
-    folder_ = mkdtemp(pattern);
+    EXPECT_NE(mkdtemp(pattern), nullptr);
+    folder_ = pattern;
     token_ = folder_ + "/token";
     server_.Patch("/apis/.*", [this](const httplib::Request& request, httplib::Response& response) {
       request_ = request;

@@ -2,8 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/socket.h>
+#include <cstdlib>
 
 #include <filesystem>
 #include <future>
@@ -22,7 +22,8 @@ class PluginServiceTest : public testing::Test {
  protected:
   PluginServiceTest() {
     char pattern[] = "/tmp/krux-plugin-test.XXXXXX";
-    folder_ = mkdtemp(pattern);
+    EXPECT_NE(mkdtemp(pattern), nullptr);
+    folder_ = pattern;
     agent_socket_ = folder_ + "/agent.sock";
   }
   ~PluginServiceTest() override {

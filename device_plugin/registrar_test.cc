@@ -2,10 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <cstdlib>
 
 #include <atomic>
 #include <filesystem>
@@ -37,7 +37,8 @@ class RegistrarTest : public testing::Test {
 
   std::string MakeFolder() {
     char pattern[] = "/tmp/krux-registrar-test.XXXXXX";
-    folder_ = mkdtemp(pattern);
+    EXPECT_NE(mkdtemp(pattern), nullptr);
+    folder_ = pattern;
     return folder_;
   }
   void StartRegistrar() {

@@ -3,10 +3,10 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <cstdlib>
 
 #include <filesystem>
 
@@ -23,7 +23,8 @@ class StoreServerTest : public testing::Test {
  protected:
   StoreServerTest() {
     char pattern[] = "/tmp/krux-store-test.XXXXXX";
-    folder_ = mkdtemp(pattern);
+    EXPECT_NE(mkdtemp(pattern), nullptr);
+    folder_ = pattern;
     path_ = folder_ + "/plugin.sock";
   }
   ~StoreServerTest() override { std::filesystem::remove_all(folder_); }

@@ -1,7 +1,7 @@
 #include "gpu/driver.h"
 
-#include <stdlib.h>
 #include <sys/stat.h>
+#include <cstdlib>
 
 #include <algorithm>
 #include <filesystem>

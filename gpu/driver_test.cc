@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
+#include <cstdlib>
 
 #include <filesystem>
 #include <fstream>
@@ -34,7 +34,8 @@ class DriverTest : public testing::Test {
  protected:
   DriverTest() {
     char pattern[] = "/tmp/krux-driver-test.XXXXXX";
-    root_ = mkdtemp(pattern);
+    EXPECT_NE(mkdtemp(pattern), nullptr);
+    root_ = pattern;
     options_.root = root_;
   }
   ~DriverTest() override { std::filesystem::remove_all(root_); }
