@@ -17,6 +17,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "agent/admission.h"
@@ -27,6 +28,7 @@
 #include "agent/lease_service.h"
 #include "agent/ledger.h"
 #include "agent/pod_source.h"
+#include "agent/processes.h"
 #include "agent/request_server.h"
 
 namespace krux::agent {
@@ -42,6 +44,7 @@ class Agent {
     Nanos create_patience = 20 * kSecond;
     Nanos gate_patience = 25 * kSecond;
     Nanos idle_time = 2 * kSecond;
+    Nanos sweep_period = kSecond;
     Nanos first_client_time = 10 * kSecond;
   };
   struct Parts {
@@ -51,6 +54,9 @@ class Agent {
     std::unique_ptr<PodSource> pods;       // nullptr: no pods here (--local)
     std::unique_ptr<DeviceOwners> owners;  // nullptr with no pods
     PeerCheck check_peer = CheckPeer;
+    // Of these containers (id -> cgroups path) those with a living process; on another thread.
+    std::function<Result<std::set<std::string>>(const std::map<std::string, std::string>&)>
+        find_alive = FindAlive;
   };
 
   // Reads the ledger, takes up the containers that still live, opens agent.sock.

@@ -16,7 +16,6 @@ namespace krux::agent {
 namespace {
 
 constexpr int kStoreTimeoutMs = 1000;
-constexpr Nanos kSweepPeriod = kSecond;
 constexpr uint64_t kFullSweep = 10;       // every so many sweeps all containers are looked at
 constexpr Nanos kTimeToBegin = 60 * kSecond;  // from the agent's answer to the first process
 constexpr int kSweepsToBeGone = 2;
@@ -176,7 +175,7 @@ void Agent::AdoptAll() {
       entries.emplace(container.id, std::pair(container, pod.is_private));
     }
   }
-  const auto alive = FindAlive(asked);
+  const auto alive = parts_.find_alive(asked);
   for (const auto& [id, entry] : entries) {
     const auto& [container, is_private] = entry;
     const bool lives =
@@ -243,7 +242,7 @@ void Agent::KeepDescriptors() {
 }
 
 void Agent::SweepSoon() {
-  sweep_timer_ = loop_.After(kSweepPeriod, [this] {
+  sweep_timer_ = loop_.After(options_.sweep_period, [this] {
     if (sweeps_++ % kFullSweep == 0) KeepDescriptors();
     Sweep();
   });
@@ -266,8 +265,8 @@ void Agent::Sweep() {
     }
   }
   if (asked.empty()) return SweepSoon();
-  worker_->Do([this, alive = std::weak_ptr<bool>(alive_), asked] {
-    auto found = FindAlive(asked);
+  worker_->Do([this, alive = std::weak_ptr<bool>(alive_), asked, find = parts_.find_alive] {
+    auto found = find(asked);
     loop_.Post([this, alive, asked, found = std::move(found)] {
       if (alive.expired()) return;
       std::set<std::string> ids;

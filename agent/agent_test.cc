@@ -189,7 +189,7 @@ TEST(AgentTest, RestartedAgentTakesUpContainersProcessesAndLeases) {
   EXPECT_TRUE(world.Until([](const json& s) { return UsedOf(s) == 0; }));
 }
 
-TEST(AgentTest, RestartedAgentWithoutTheAccountTellsTheLimiterOnce) {
+TEST(AgentTest, RestartedAgentWithoutTheAccountTakesTheDriversFiguresAndTellsTheLimiterOnce) {
   LimiterProcess limiter;
   AgentWorld world;
   ASSERT_TRUE(world.StartAgent());
@@ -198,9 +198,17 @@ TEST(AgentTest, RestartedAgentWithoutTheAccountTellsTheLimiterOnce) {
   LimiterProcess::Order order;
   const auto before = limiter.Do(world.FolderOf("id1"), order);
   world.StopAgent();
+  {
+    const std::lock_guard<std::mutex> lock(world.nvml->mutex);
+    world.nvml->processes[limiter.pid()] = 128 * kMiB;
+  }
   ASSERT_TRUE(world.StartAgent());
+  EXPECT_TRUE(world.Until([](const json& s) { return UsedOf(s) == 128 * kMiB; }));
   order.resume_slot = before.slot;
+  order.charge = 64 * kMiB;
   EXPECT_EQ(limiter.Do(world.FolderOf("id1"), order).account_changed, 1u);
+  EXPECT_EQ(UsedOf(world.AgentStatus()), 64 * kMiB) << "the limiter knows better than the driver";
+  order.charge = 0;
   EXPECT_EQ(limiter.Do(world.FolderOf("id1"), order).account_changed, 0u);
 }
 
@@ -233,6 +241,45 @@ TEST(AgentTest, RestartWithoutTheKubeletStillStartsWhatTheLedgerKnows) {
   EXPECT_TRUE(answer->granted);
   EXPECT_FALSE(std::filesystem::exists(world.FolderOf("id1"))) << "the new instance replaced it";
   EXPECT_EQ(world.AgentStatus()["gpus"][0]["grantedMiB"], 400);
+}
+
+TEST(AgentTest, ContainerWhoseEndNobodyToldIsFreedWhenNoProcessOfItIsLeft) {
+  AgentWorld world;
+  world.empty_container = "id1";
+  ASSERT_TRUE(world.StartAgent());
+  world.Tell(AgentWorld::MakePod("u1", 400));
+  world.Tell(AgentWorld::MakePod("u2", 400));
+  world.TellAll({"u1", "u2"});
+  ASSERT_TRUE(world.Create("id1", "u1"));
+  ASSERT_TRUE(world.Create("id2", "u2"));
+  world.TellGone("u1");
+  world.TellGone("u2");
+  EXPECT_TRUE(world.Until([](const json& s) { return s["gpus"][0]["grantedMiB"] == 400; }));
+  EXPECT_EQ(MainOf(world.AgentStatus())["id"], "id2") << "its pod is gone, its process is not";
+}
+
+TEST(AgentTest, TroubleOfThePodSourceFreesNothing) {
+  AgentWorld world;
+  ASSERT_TRUE(world.StartAgent());
+  world.Tell(AgentWorld::MakePod("u1", 400));
+  world.TellAll({"u1"});
+  ASSERT_TRUE(world.Gate("u1"));
+  world.pods->Send({PodEvent::Kind::kTrouble, {}, {}, {}, "the kubelet restarts"});
+  EXPECT_EQ(world.AgentStatus()["podsKnown"], false);
+  EXPECT_EQ(world.AgentStatus()["gpus"][0]["grantedMiB"], 400);
+  world.TellAll({});
+  EXPECT_EQ(world.AgentStatus()["gpus"][0]["grantedMiB"], 0);
+}
+
+TEST(AgentTest, CardInTroubleKeepsTheGateClosed) {
+  AgentWorld world;
+  world.nvml->trouble = "it fell off the bus";
+  ASSERT_TRUE(world.StartAgent(/*patience=*/20 * kMillisecond));
+  world.Tell(AgentWorld::MakePod("u1", 400));
+  const Status closed = world.Gate("u1");
+  ASSERT_FALSE(closed);
+  EXPECT_EQ(closed.error().code, ErrorCode::kUnavailable);
+  EXPECT_THAT(closed.error().message, HasSubstr("fell off the bus"));
 }
 
 TEST(AgentTest, DamagedLedgerKeepsTheAgentFromStarting) {

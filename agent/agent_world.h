@@ -246,6 +246,7 @@ class AgentWorld {
     options.create_patience = patience;
     options.gate_patience = patience;
     options.idle_time = 20 * kMillisecond;
+    options.sweep_period = 10 * kMillisecond;
     Agent::Parts parts;
     parts.loop = loop.get();
     KRUX_ASSIGN_OR_RETURN(parts.leases, LeaseService::Start(Arbiter::Options{}));
@@ -264,6 +265,14 @@ class AgentWorld {
       if (spec.is_private) return CheckPeer(peer, spec);
       if (peer.pid != stranger) return Ok();
       return Error{ErrorCode::kPermissionDenied, "not in the container"};
+    };
+    parts.find_alive = [this](const std::map<std::string, std::string>& asked)
+        -> Result<std::set<std::string>> {
+      std::set<std::string> alive;
+      for (const auto& [id, path] : asked) {
+        if (id != empty_container) alive.insert(id);
+      }
+      return alive;
     };
     KRUX_ASSIGN_OR_RETURN(agent, Agent::Start(std::move(options), std::move(parts)));
     thread = std::thread([this] { loop->Run(); });
@@ -336,6 +345,7 @@ class AgentWorld {
   std::shared_ptr<FakeNvml::State> nvml = std::make_shared<FakeNvml::State>();
   std::shared_ptr<FakePods::State> pods = std::make_shared<FakePods::State>();
   std::atomic<pid_t> stranger = 0;
+  std::string empty_container;  // has no process left; set before StartAgent
   std::unique_ptr<EventLoop> loop;
   std::unique_ptr<Agent> agent;
   std::thread thread;

@@ -48,8 +48,21 @@ void LimiterSessions::Audit() {
 
 void LimiterSessions::OnAudit(const std::vector<Memory>& memory) {
   if (memory.size() != options_.gpu_count) return;
+  AuditSeeds(memory);
   AuditContexts(memory);
   AuditEnded(memory);
+}
+
+void LimiterSessions::AuditSeeds(const std::vector<Memory>& memory) {
+  for (auto& [slot, process] : processes_) {
+    if (process.told_account || process.is_seeded || process.ended) continue;
+    process.is_seeded = true;
+    for (uint32_t g = 0; g < options_.gpu_count; ++g) {
+      if (!memory[g]) continue;
+      const auto listed = memory[g]->find(process.id.pid);
+      if (listed != memory[g]->end()) account_.SeedSlot(slot, g, listed->second);
+    }
+  }
 }
 
 void LimiterSessions::AuditContexts(const std::vector<Memory>& memory) {

@@ -152,6 +152,10 @@ Result<uint32_t> LimiterSessions::Identify(int fd, const wire::Hello& hello,
   const auto known = processes_.find(hello.resume_slot);
   if (known != processes_.end() && known->second.id == id && !known->second.ended) {
     *account_changed = !known->second.told_account;
+    if (*account_changed) {
+      (void)account_.CreditSlot(hello.resume_slot);  // the limiter brings its own figures now
+      account_.ClaimSlot(hello.resume_slot, hello.pid);
+    }
     known->second.told_account = true;
     return hello.resume_slot;
   }

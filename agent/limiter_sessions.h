@@ -91,7 +91,10 @@ class LimiterSessions {
     UniqueFd pidfd;
     int connection = -1;
     bool ended = false;
-    bool told_account = true;  // false: it must move its charges to the new account
+    // Of a container whose account is lost: until the limiter moves its charges to the new one,
+    // the driver's figure stands for them.
+    bool told_account = true;
+    bool is_seeded = false;
     bool ask_driver = true;    // credited only when the driver no longer lists it
     int audits = kNotAsked;    // since it ended
   };
@@ -129,6 +132,7 @@ class LimiterSessions {
   void AuditSoon(Nanos delay);
   void Audit();
   void OnAudit(const std::vector<Memory>& memory);
+  void AuditSeeds(const std::vector<Memory>& memory);
   void AuditEnded(const std::vector<Memory>& memory);
   void AuditContexts(const std::vector<Memory>& memory);
 

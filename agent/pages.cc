@@ -179,6 +179,11 @@ bool Account::CreditSlot(uint32_t slot) {
   return true;
 }
 
+void Account::SeedSlot(uint32_t slot, uint32_t gpu, uint64_t driver_bytes) {
+  page()->gpus[gpu].used_bytes.fetch_add(driver_bytes);
+  page()->processes[slot].gpus[gpu].charged_bytes.fetch_add(driver_bytes);
+}
+
 Result<Account::Settled> Account::SettleContext(uint32_t slot, uint32_t gpu,
                                                 uint64_t driver_bytes) {
   ProcessSlot::PerGpu& mine = page()->processes[slot].gpus[gpu];

@@ -74,6 +74,9 @@ class Account {
   // Correct whatever the dead process was doing when it died.
   bool CreditSlot(uint32_t slot);
 
+  // In a new account for a process that was charged in a lost one: what the driver says it holds.
+  void SeedSlot(uint32_t slot, uint32_t gpu, uint64_t driver_bytes);
+
   struct Settled {
     uint64_t context_bytes = 0;  // as it is now
     bool only_context = false;   // nothing else was charged: the figure is a context's true size
