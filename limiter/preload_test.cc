@@ -1,9 +1,13 @@
 // libkrux.so preloaded into a CUDA program, against the simulated driver, with a small agent.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+#include <x86intrin.h>
 
+#include <cstring>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "limiter/testing/client_run.h"
 #include "limiter/testing/fake_agent.h"
@@ -14,7 +18,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr uint64_t kGiB = uint64_t{1} << 30;
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 class Preload : public ::testing::Test {
@@ -167,14 +170,14 @@ TEST_F(Preload, WaitsForALease) {
 }
 
 TEST_F(Preload, DrainsWhenTheLeaseEnds) {
-  FakeAgent& agent = StartAgent();
+  FakeAgent& agent = StartAgent(false);
   Client client(options_, {"init", "ctx", "rate:5000:60000"});
+  while (agent.EventsSeen(wire::EventKind::kWant) == 0) usleep(1000);
+  agent.Grant(0, UINT64_MAX);
   while (agent.Drained(0)) usleep(1000);
-  usleep(100000);
-  const uint32_t drained = agent.EventsSeen(wire::EventKind::kDrained);
   agent.End(0);
-  while (agent.EventsSeen(wire::EventKind::kDrained) == drained) usleep(100);
-  SUCCEED();
+  while (agent.EventsSeen(wire::EventKind::kDrained) == 0) usleep(100);
+  EXPECT_TRUE(agent.Drained(0));
 }
 
 TEST_F(Preload, HandsAnIdleLeaseOn) {
@@ -185,6 +188,77 @@ TEST_F(Preload, HandsAnIdleLeaseOn) {
   EXPECT_TRUE(agent.Drained(0));
   client.Continue();
   EXPECT_TRUE(client.ReadUntil("launch 0\nwaiting\nlaunch 0"));
+}
+
+// Two containers on one card, and a hand that gives it to one and then to the other.
+class TwoContainers : public Preload {
+ protected:
+  void SetUp() override {
+    Preload::SetUp();
+    StartAgent(false);
+    other_ = std::make_unique<FakeAgent>(other_folder_.path(), std::vector<FakeAgent::Gpu>{gpu_},
+                                         false);
+    other_options_ = options_;
+    other_options_.container_folder = other_folder_.path();
+  }
+
+  static void Turn(FakeAgent& agent, double milliseconds) {
+    const auto ticks = static_cast<uint64_t>(milliseconds / 1e3 *
+                                             static_cast<double>(agent.tsc_per_second()));
+    const uint64_t end = __rdtsc() + ticks;
+    agent.Grant(0, end);
+    while (__rdtsc() < end || !agent.Drained(0)) usleep(50);
+  }
+
+  static double RateIn(const std::string& text) {
+    const size_t start = text.find("rate ");
+    return start == std::string::npos ? 0 : std::stod(text.substr(start + 5));
+  }
+
+  TempFolder other_folder_;
+  ClientOptions other_options_;
+  std::unique_ptr<FakeAgent> other_;
+};
+
+TEST_F(TwoContainers, ShareTheCardAsTheyAreGivenIt) {
+  const std::vector<std::string> commands = {"init", "ctx", "rate:50000:3000"};
+  Client one(options_, commands), two(other_options_, commands);
+  const auto asks = [](const FakeAgent& agent) {
+    return agent.EventsSeen(wire::EventKind::kWant) != 0;
+  };
+  while (!asks(*agent_) || !asks(*other_)) usleep(1000);
+  const uint64_t until = __rdtsc() + agent_->tsc_per_second() * 4;
+  while (__rdtsc() < until) {
+    Turn(*agent_, 12);
+    Turn(*other_, 28);
+  }
+  agent_->Grant(0, UINT64_MAX);
+  other_->Grant(0, UINT64_MAX);
+  const double first = RateIn(one.ReadAll()), second = RateIn(two.ReadAll());
+  RecordProperty("first", std::to_string(first));
+  RecordProperty("second", std::to_string(second));
+  EXPECT_NEAR(first / (first + second), 0.3, 0.04) << first << " " << second;
+}
+
+TEST_F(Preload, FollowsTheWindowsWhileTheAgentIsGoneAndComesBack) {
+  FakeAgent& agent = StartAgent();
+  Client client(options_, {"init", "ctx", "alloc:104857600", "rate:5000:2000", "wait"});
+  ASSERT_TRUE(client.ReadUntil("alloc 0"));
+  while (agent.Drained(0)) usleep(1000);
+  agent.Stop();
+  GpuLimits& gpu = agent.limits().gpus[0];
+  gpu.window_origin = __rdtsc();
+  gpu.window_begin = 0;
+  gpu.window_width = agent.tsc_per_second() / 100;
+  gpu.window_cycle = agent.tsc_per_second() / 25;
+  ASSERT_TRUE(client.ReadUntil("waiting"));  // a quarter of the time is enough to come to the end
+  agent.ReplaceAccount();
+  agent.Start();
+  while (agent.hellos() < 2) usleep(1000);
+  EXPECT_EQ(agent.last_resume_slot(), 0U);
+  while (agent.account().gpus[0].used_bytes == 0) usleep(1000);
+  EXPECT_EQ(agent.account().gpus[0].used_bytes, 622 * kMiB);  // context, 100 MiB, a slab
+  EXPECT_EQ(agent.account().processes[0].gpus[0].charged_bytes, 622 * kMiB);
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ uint32_t EpochOf(uint32_t lease_word) { return lease_word >> 1; }
 
 struct Gate::Wait {
   Ticks since = 0;
-  bool counted = false;   // in `blocked` of the account
+  std::atomic<uint32_t>* blocked = nullptr;  // the account's counter, once this thread is in it
   bool complained = false;
   Ticks until_window = 0;
   Ticks escape_after = 0;
@@ -151,11 +151,15 @@ bool Gate::TryOnce(uint32_t gpu, Stream* stream, Ticks predicted, ThreadWords::W
     word.launching.fetch_add(1, std::memory_order_seq_cst);
     return true;
   }
-  if (!lost) SayWant(gpu, lease_word, now);
   if (!wait.complained && !lost && now > wait.since + kSilentAfter * millisecond_) {
     wait.complained = true;
     LogLine("a launch has waited 2 s for its share of the GPU and goes on waiting");
   }
+  if (wait.blocked == nullptr) {
+    wait.blocked = &account_->Mine(gpu)->blocked;
+    wait.blocked->fetch_add(1, std::memory_order_relaxed);
+  }
+  if (!lost) SayWant(gpu, lease_word, now);
   Sleep(gpu, lease_word, wait);
   return false;
 }
@@ -164,7 +168,6 @@ void Gate::EnterSlowly(uint32_t gpu, Stream* stream, Ticks predicted, ThreadWord
   Wait wait;
   wait.since = TicksNow();
   wait.escape_after = kEscapeAfter * millisecond_;
-  std::atomic<uint32_t>* blocked = nullptr;
   const uint32_t lease_word = limits_->gpus[gpu].lease_word.load(std::memory_order_acquire);
   if (!Held(lease_word) && stream != nullptr) {
     // While this thread waits nobody else can tell the keeper when its stream is done.
@@ -172,12 +175,8 @@ void Gate::EnterSlowly(uint32_t gpu, Stream* stream, Ticks predicted, ThreadWord
     streams_->PutMarkerLocked(*stream);
   }
   while (!TryOnce(gpu, stream, predicted, word, wait)) {
-    if (blocked == nullptr) {
-      blocked = &account_->Mine(gpu)->blocked;
-      blocked->fetch_add(1, std::memory_order_relaxed);
-    }
   }
-  if (blocked != nullptr) blocked->fetch_sub(1, std::memory_order_relaxed);
+  if (wait.blocked != nullptr) wait.blocked->fetch_sub(1, std::memory_order_relaxed);
 }
 
 void Gate::WaitForRoom(Stream& stream, Ticks predicted) {

@@ -9,8 +9,9 @@ using namespace krux::limiter;
 
 uint64_t NumberOf(const void* handle) { return reinterpret_cast<uint64_t>(handle); }
 
-// Once per function: a kernel with local memory makes the driver take it for the whole GPU.
-bool LocalMemoryFits(CUfunction function, Cost& cost) {
+// Once per function: a kernel with local memory makes the driver take it for the whole GPU. *grown
+// says that it was charged: the agent then settles it, once the launch has really taken it.
+bool LocalMemoryFits(CUfunction function, Cost& cost, bool* grown) {
   if (cost.seen_before.load(std::memory_order_relaxed)) return true;
   Process& self = Self();
   const uint32_t gpu = self.devices.CurrentGpu();
@@ -27,7 +28,7 @@ bool LocalMemoryFits(CUfunction function, Cost& cost) {
   if (known && local > 0 && processors > 0 && threads > 0 &&
       !self.contexts.GrowLocalMemory(
           gpu, static_cast<uint64_t>(local),
-          Product(static_cast<uint64_t>(processors), static_cast<uint64_t>(threads)))) {
+          Product(static_cast<uint64_t>(processors), static_cast<uint64_t>(threads)), grown)) {
     return false;
   }
   cost.seen_before.store(true, std::memory_order_relaxed);
@@ -43,8 +44,11 @@ template <typename Call>
 CUresult LaunchKernel(CUfunction function, Grid grid, CUstream stream, DefaultStream default_stream,
                       Call call) {
   const uint64_t key = CostModel::KeyOf(NumberOf(function), grid.Blocks());
-  if (!LocalMemoryFits(function, Self().costs.Find(key))) return CUDA_ERROR_OUT_OF_MEMORY;
-  return GatedLaunch(stream, default_stream, key, call);
+  bool grown = false;
+  if (!LocalMemoryFits(function, Self().costs.Find(key), &grown)) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUresult result = GatedLaunch(stream, default_stream, key, call);
+  if (grown) Self().link.Send(krux::wire::EventKind::kContextMade, Self().devices.CurrentGpu(), 0);
+  return result;
 }
 
 }  // namespace

@@ -34,7 +34,8 @@ void Contexts::SetPrimary(uint32_t gpu, uint64_t context) {
   primary_[gpu] = context;
 }
 
-bool Contexts::GrowLocalMemory(uint32_t gpu, uint64_t bytes_per_thread, uint64_t threads) {
+bool Contexts::GrowLocalMemory(uint32_t gpu, uint64_t bytes_per_thread, uint64_t threads,
+                               bool* grown) {
   const LockGuard guard(lock_);
   const uint64_t before = local_bytes_[gpu] > kLocalBytesIncluded ? local_bytes_[gpu]
                                                                   : kLocalBytesIncluded;
@@ -43,6 +44,7 @@ bool Contexts::GrowLocalMemory(uint32_t gpu, uint64_t bytes_per_thread, uint64_t
     return false;
   }
   local_bytes_[gpu] = bytes_per_thread;
+  *grown = true;
   return true;
 }
 

@@ -33,9 +33,9 @@ class Contexts {
   uint64_t Primary(uint32_t gpu);
   void SetPrimary(uint32_t gpu, uint64_t context);
 
-  // A kernel that needs `bytes_per_thread` is about to be launched. Charges the growth; false = it
-  // does not fit. `threads` = how many the GPU can hold.
-  bool GrowLocalMemory(uint32_t gpu, uint64_t bytes_per_thread, uint64_t threads);
+  // A kernel that needs `bytes_per_thread` is about to be launched. Charges the growth, if there is
+  // any; false = it does not fit. `threads` = how many the GPU can hold.
+  bool GrowLocalMemory(uint32_t gpu, uint64_t bytes_per_thread, uint64_t threads, bool* grown);
 
   void ForgetAfterFork();
 

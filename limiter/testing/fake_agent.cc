@@ -138,7 +138,9 @@ void FakeAgent::Serve() {
     for (size_t i = 1; i < sources.size(); ++i) {
       if (sources[i].revents == 0) continue;
       const auto found = clients_.find(sources[i].fd);
-      if (found != clients_.end() && !ReadFrom(found->second)) clients_.erase(found);
+      if (found == clients_.end() || ReadFrom(found->second)) continue;
+      account_->processes[found->second.slot].in_use = 0;
+      clients_.erase(found);
     }
   }
 }
