@@ -74,6 +74,7 @@ void Arbiter::Add(TenantId id, const Shares& shares, Nanos now) {
   Tenant tenant;
   tenant.shares = shares;
   tenant.charged_until = now;
+  tenant.meter = UsageMeter(now);
   tenant.budget = PeriodBudget(tenant);
   tenants_[id] = tenant;
   tenants_[id].virtual_time = virtual_clock_[ClassOf(tenant)];

@@ -358,5 +358,16 @@ TEST(Arbiter, MeterShowsTheShareOfTheLastSecondAndMinute) {
   EXPECT_NEAR(view.share_60s, 0.30, 0.01);
 }
 
+TEST(Arbiter, MeterOfAYoungTenantCountsItsOwnTimeOnly) {
+  Arbiter arbiter({});
+  arbiter.Add(1, Balance(50), 100 * kSecond);
+  arbiter.OnWant(1, 100 * kSecond);
+  arbiter.Decide(100 * kSecond);
+  const auto view = arbiter.Look(1, 100 * kSecond + 500 * kMillisecond);
+  EXPECT_NEAR(view.share_1s, 1, 1e-6);
+  EXPECT_NEAR(view.share_60s, 1, 1e-6);
+  EXPECT_EQ(view.used, 500 * kMillisecond);
+}
+
 }  // namespace
 }  // namespace krux::agent

@@ -17,6 +17,9 @@ namespace {
 // A granted lease that no process takes up within this time counts as idle: the message that asked
 // for it had been overtaken, or its sender is gone or lied.
 constexpr Nanos kClaimWithin = 5 * kMillisecond;
+// The same when the account says that threads wait at the gate: on a busy host they wake up late.
+// It is the tenant's own time that passes.
+constexpr Nanos kClaimByBlocked = 30 * kMillisecond;
 // How often a drain is looked at when no message says that it is over; stragglers more seldom.
 constexpr Nanos kDrainCheck = 5 * kMillisecond;
 constexpr Nanos kStragglerCheck = 100 * kMillisecond;
@@ -178,6 +181,7 @@ void LeaseCard::Apply(const Arbiter::Action& action, Nanos now) {
 void LeaseCard::Grant(Lease& lease, Nanos deadline, Nanos now) {
   lease.draining = 0;  // a straggler's old epoch is part of this lease from now on
   lease.claimed = false;
+  lease.granted = now;
   lease.look_again = now + kClaimWithin;
   lease.word().lease_end_tsc.store(DeadlineTsc(deadline));
   SetWord(lease, true);
@@ -229,7 +233,9 @@ void LeaseCard::Park(LeaseId id, Lease& lease, Nanos now) {
 void LeaseCard::CheckHeld(LeaseId id, Lease& lease, Nanos now) {
   if (!lease.held) return;
   if (!HasWork(lease, lease.epoch)) {
-    Park(id, lease, now);
+    const bool comes = !lease.claimed && HasBlocked(lease) && now < lease.granted + kClaimByBlocked;
+    if (comes) lease.look_again = now + kClaimWithin;
+    else Park(id, lease, now);
     return;
   }
   lease.claimed = true;

@@ -42,6 +42,8 @@ struct Container {
 
   GpuLimits& gpu() { return limits->gpus[0]; }
   bool held() { return (gpu().lease_word.load() & 1) != 0; }
+  // Has had a lease: it may be over already, because nobody takes it up in these tests.
+  bool was_granted() { return epoch() >= 2; }
   uint32_t epoch() { return gpu().lease_word.load() >> 1; }
   std::atomic<uint32_t>& active(uint32_t slot = 0) {
     return account->processes[slot].gpus[0].active_epoch;
@@ -54,7 +56,12 @@ struct Container {
 
 class LeaseServiceTest : public ::testing::Test {
  protected:
-  void SetUp() override { Start({}); }
+  // A slow machine must look neither like a straggler nor like idleness.
+  void SetUp() override {
+    Arbiter::Options patient;
+    patient.grace = patient.max_parked = 3600 * kSecond;
+    Start(patient);
+  }
 
   void Start(const Arbiter::Options& options) {
     auto started = LeaseService::Start(options);
@@ -128,9 +135,6 @@ TEST_F(LeaseServiceTest, LetsTheNextInOnlyAfterTheDrain) {
 }
 
 TEST_F(LeaseServiceTest, DoesNotBelieveADrainThatThePageDenies) {
-  Arbiter::Options patient;
-  patient.grace = 3600 * kSecond;
-  Start(patient);
   Add(a_, "a", Balance(50));
   Add(b_, "b", Balance(50));
   Occupy(a_);
@@ -142,15 +146,16 @@ TEST_F(LeaseServiceTest, DoesNotBelieveADrainThatThePageDenies) {
   EXPECT_FALSE(b_.held());
   // A drain of which no message tells is seen as well.
   a_.active().store(0);
-  EXPECT_TRUE(Eventually([&] { return b_.held(); }));
+  EXPECT_TRUE(Eventually([&] { return b_.was_granted(); }));
 }
 
 TEST_F(LeaseServiceTest, GraceEndsTheWaitForATenantThatNeverDrains) {
+  Start({});
   Add(a_, "a", Balance(50));
   Add(b_, "b", Balance(50));
   Occupy(a_);
   Say(b_, wire::EventKind::kWant);
-  EXPECT_TRUE(Eventually([&] { return b_.held(); }));
+  EXPECT_TRUE(Eventually([&] { return b_.was_granted(); }));
   const auto views = service_->Snapshot();
   ASSERT_EQ(views.size(), 2U);
   EXPECT_TRUE(views[0].lease.straggling);
@@ -186,7 +191,30 @@ TEST_F(LeaseServiceTest, LeaseThatNobodyTakesUpGoesOn) {
   Add(b_, "b", Balance(50));
   Say(a_, wire::EventKind::kWant);
   Say(b_, wire::EventKind::kWant);
-  EXPECT_TRUE(Eventually([&] { return b_.held(); }));
+  EXPECT_TRUE(Eventually([&] { return b_.was_granted(); }));
+}
+
+TEST_F(LeaseServiceTest, LeaseOfThreadsThatWaitButNeverComeGoesOnToo) {
+  Add(a_, "a", Balance(50));
+  Add(b_, "b", Balance(50));
+  a_.account->processes[0].gpus[0].blocked.store(1);
+  Say(a_, wire::EventKind::kWant);
+  Say(b_, wire::EventKind::kWant);
+  EXPECT_TRUE(Eventually([&] { return b_.was_granted(); }));
+}
+
+TEST_F(LeaseServiceTest, ThreadsThatWaitAreQueuedWithoutAMessage) {
+  Add(a_, "a", Balance(50));
+  Add(b_, "b", Balance(50));
+  Occupy(a_);
+  const uint32_t epoch = a_.epoch();
+  a_.account->processes[0].gpus[0].blocked.store(1);
+  Say(b_, wire::EventKind::kWant);
+  ASSERT_TRUE(Eventually([&] { return !a_.held(); }));
+  a_.active().store(0);
+  Say(a_, wire::EventKind::kDrained, epoch);
+  service_->RemoveTenant("b");
+  EXPECT_TRUE(a_.held());
 }
 
 TEST_F(LeaseServiceTest, FixedTenantIsStoppedOnAnIdleCard) {
@@ -195,10 +223,11 @@ TEST_F(LeaseServiceTest, FixedTenantIsStoppedOnAnIdleCard) {
   EXPECT_LT(a_.gpu().lease_end_tsc.load(), ReadTsc() + service_->tsc_per_second());
   const uint32_t epoch = a_.epoch();
   ASSERT_TRUE(Eventually([&] { return !a_.held(); }));
+  const uint32_t ended = a_.epoch();
   a_.active().store(0);
   Say(a_, wire::EventKind::kDrained, epoch);
   Say(a_, wire::EventKind::kWant);
-  EXPECT_TRUE(Eventually([&] { return a_.held(); })) << "the next period's budget";
+  EXPECT_TRUE(Eventually([&] { return a_.epoch() > ended; })) << "the next period's budget";
 }
 
 TEST_F(LeaseServiceTest, TakesOverThePageOfAnEarlierAgent) {
@@ -332,9 +361,6 @@ class FakeLimiter {
 };
 
 TEST_F(LeaseServiceTest, ThreadsOfTwoTenantsTakeTurnsAndNeverMeet) {
-  Arbiter::Options patient;
-  patient.grace = 3600 * kSecond;  // a slow machine must not look like a straggler
-  Start(patient);
   Add(a_, "a", Balance(30));
   Add(b_, "b", {70, ComputePolicy::kFixed, Priority::kLatency, 1});
   std::atomic<int> inside{0};

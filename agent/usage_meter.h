@@ -14,14 +14,17 @@ namespace krux::agent {
 
 class UsageMeter {
  public:
+  // Counts from `begin` on: before a window is full, the share is of the time since then.
+  explicit UsageMeter(Nanos begin = 0) : begin_(begin) {}
+
   // The GPU was used from `from` to `to`. Spans come in order of time.
   void Add(Nanos from, Nanos to) {
     second_.Add(from, to);
     minute_.Add(from, to);
   }
   // Used part of the time that the window covers, 0 .. 1.
-  double LastSecond(Nanos now) { return second_.Share(now); }
-  double LastMinute(Nanos now) { return minute_.Share(now); }
+  double LastSecond(Nanos now) { return second_.Share(begin_, now); }
+  double LastMinute(Nanos now) { return minute_.Share(begin_, now); }
 
  private:
   template <size_t kBuckets, Nanos kWidth>
@@ -39,12 +42,13 @@ class UsageMeter {
       }
     }
 
-    double Share(Nanos now) {
+    double Share(Nanos begin, Nanos now) {
       MoveTo(now / kWidth);
       Nanos sum = 0;
       for (const Nanos used : used_) sum += used;
-      const Nanos covered = static_cast<Nanos>(kBuckets - 1) * kWidth + now % kWidth;
-      return static_cast<double>(sum) / static_cast<double>(covered);
+      const Nanos window = static_cast<Nanos>(kBuckets - 1) * kWidth + now % kWidth;
+      const Nanos covered = std::min(window, now - begin);
+      return covered <= 0 ? 0 : static_cast<double>(sum) / static_cast<double>(covered);
     }
 
    private:
@@ -59,6 +63,7 @@ class UsageMeter {
     Nanos last_ = 0;
   };
 
+  Nanos begin_;
   Ring<21, 50 * kMillisecond> second_;
   Ring<61, kSecond> minute_;
 };
