@@ -121,7 +121,7 @@ Result<Driver> ResolveSim(const DriverOptions& options) {
   }
   driver.reason = "simulated card of " + options.sim_libraries;
   driver.nvml_library = options.root + options.sim_libraries + "/" + kNvml;
-  driver.mounts.push_back({options.sim_folder, kSimFolder, /*read_only=*/false});
+  driver.sim_folder = options.sim_folder;
   driver.library_folders = {options.sim_libraries};
   return driver;
 }
@@ -171,6 +171,15 @@ std::vector<std::string> Driver::NodesOf(const Device& device) const {
   return nodes;
 }
 
+std::vector<api::Mount> Driver::MountsOf(const Device& device) const {
+  std::vector<api::Mount> all = mounts;
+  if (kind != DriverKind::kSim) return all;
+  for (const std::string& file : {std::string("state"), "card" + std::to_string(device.minor)}) {
+    all.push_back({sim_folder + "/" + file, std::string(kSimFolder) + "/" + file, false});
+  }
+  return all;
+}
+
 Result<Driver> ResolveDriver(const DriverOptions& options, const NvmlOpener& open) {
   switch (options.mode) {
     case DriverMode::kAuto:
@@ -188,7 +197,11 @@ Result<Driver> ResolveDriver(const DriverOptions& options, const NvmlOpener& ope
 Result<std::unique_ptr<Nvml>> OpenDriver(const Driver& driver, const NvmlOpener& open) {
   if (driver.kind == DriverKind::kNone) return Error{ErrorCode::kNotFound, driver.reason};
   if (driver.kind == DriverKind::kSim) {
-    setenv(kSimFolderVariable, driver.mounts.front().host.c_str(), /*overwrite=*/1);
+    // Once only: other threads may read the environment by the time NVML is opened again.
+    const char* now = getenv(kSimFolderVariable);
+    if (now == nullptr || driver.sim_folder != now) {
+      setenv(kSimFolderVariable, driver.sim_folder.c_str(), 1);
+    }
   }
   return open(driver.nvml_library);
 }

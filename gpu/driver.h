@@ -45,7 +45,8 @@ struct Driver {
   // be a symbolic link, which a bind mount follows.
   std::vector<std::string> files;
   std::vector<std::string> common_nodes;  // /dev/nvidiactl, /dev/nvidia-uvm, ... that exist
-  std::vector<api::Mount> mounts;         // the simulated card's folder
+  std::vector<api::Mount> mounts;         // other files: nvidia-smi
+  std::string sim_folder;                 // of the simulated card; else empty
 
   // Folder of the libraries, when programs must be told (`krux run` on the simulated card).
   std::vector<std::string> library_folders;
@@ -53,6 +54,9 @@ struct Driver {
   // The nodes of a container with exactly this card: common ones and /dev/nvidia<minor>. None for
   // the simulated card.
   std::vector<std::string> NodesOf(const Device& device) const;
+  // The mounts of a container with exactly this card: those above, and of the simulated card its
+  // state and the file that stands for its device node, so that no other card is seen.
+  std::vector<api::Mount> MountsOf(const Device& device) const;
 };
 
 using NvmlOpener = std::function<Result<std::unique_ptr<Nvml>>(const std::string& path)>;

@@ -128,13 +128,17 @@ TEST_F(DriverTest, AnExplicitChoiceIsNeverReplaced) {
   EXPECT_EQ(ResolveDriver(options_, Cards(1))->kind, DriverKind::kNone);
 }
 
-TEST_F(DriverTest, TheSimulatedCardIsAFolderAndNoDevice) {
+TEST_F(DriverTest, TheSimulatedCardIsAFileAndNoDevice) {
   InstallSim();
   options_.sim_folder = "/tmp/state";
   const Driver driver = ResolveDriver(options_, Cards(1)).value();
   EXPECT_THAT(driver.files, ElementsAre("/opt/sim/libcuda.so.1", "/opt/sim/libnvidia-ml.so.1"));
-  EXPECT_THAT(driver.mounts, ElementsAre(api::Mount{"/tmp/state", "/run/krux-sim", false}));
-  EXPECT_TRUE(driver.NodesOf(Device{}).empty());
+  Device second;
+  second.minor = 1;
+  EXPECT_THAT(driver.MountsOf(second),
+              ElementsAre(api::Mount{"/tmp/state/state", "/run/krux-sim/state", false},
+                          api::Mount{"/tmp/state/card1", "/run/krux-sim/card1", false}));
+  EXPECT_TRUE(driver.NodesOf(second).empty());
   ASSERT_TRUE(OpenDriver(driver, Cards(1)));
   EXPECT_STREQ(getenv("KRUX_SIM_FOLDER"), "/tmp/state");
 }
