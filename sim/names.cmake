@@ -1,5 +1,5 @@
 # The driver's entry points, derived from the vendor's headers at configure time (no list by hand):
-# cuda.h gives the exported names, cudaTypedefs.h the version in which each came to be. Writes
+# cuda.h and cudaProfiler.h give the exported names, their *Typedefs.h the versions. Writes
 # driver_names.c: a weak alias that refuses for every name (what sim/cuda implements wins over it)
 # and the tables that cuGetProcAddress and cuGetErrorName read.
 #
@@ -9,7 +9,8 @@ function(krux_sim_driver_names output)
   set(cuda_h ${KRUX_CUDA_INCLUDE}/cuda.h)
   set(typedefs_h ${KRUX_CUDA_INCLUDE}/cudaTypedefs.h)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${cuda_h} ${typedefs_h})
-  file(WRITE ${output}.in.c "#define __CUDA_API_VERSION_INTERNAL\n#include <cuda.h>\n")
+  file(WRITE ${output}.in.c "#define __CUDA_API_VERSION_INTERNAL\n#include <cuda.h>\n"
+                            "#include <cudaProfiler.h>\n")
   execute_process(COMMAND ${CMAKE_C_COMPILER} -E -P -I ${KRUX_CUDA_INCLUDE} ${output}.in.c
                   OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX MATCHALL "CUresult[ \n]+cu[A-Z][A-Za-z0-9_]*[ \n]*\\(" matches "${text}")
@@ -19,6 +20,8 @@ function(krux_sim_driver_names output)
   endforeach()
   list(REMOVE_DUPLICATES names)
   file(READ ${typedefs_h} text)
+  file(READ ${KRUX_CUDA_INCLUDE}/cudaProfilerTypedefs.h profiler_text)
+  string(APPEND text "${profiler_text}")
   string(REGEX MATCHALL "\\*PFN_cu[A-Za-z0-9_]+\\)" matches "${text}")
   foreach(match ${matches})
     if(match MATCHES "PFN_(cu[A-Za-z0-9_]+)_v([0-9]+)(_ptsz|_ptds)?\\)")

@@ -18,14 +18,18 @@ constexpr size_t kMaxExtent = 1 << 20;
 size_t FormatBytes(CUarray_format format) {
   switch (format) {
     case CU_AD_FORMAT_UNSIGNED_INT8:
-    case CU_AD_FORMAT_SIGNED_INT8: return 1;
+    case CU_AD_FORMAT_SIGNED_INT8:
+      return 1;
     case CU_AD_FORMAT_UNSIGNED_INT16:
     case CU_AD_FORMAT_SIGNED_INT16:
-    case CU_AD_FORMAT_HALF: return 2;
+    case CU_AD_FORMAT_HALF:
+      return 2;
     case CU_AD_FORMAT_UNSIGNED_INT32:
     case CU_AD_FORMAT_SIGNED_INT32:
-    case CU_AD_FORMAT_FLOAT: return 4;
-    default: return 0;
+    case CU_AD_FORMAT_FLOAT:
+      return 4;
+    default:
+      return 0;
   }
 }
 
@@ -112,7 +116,8 @@ CUresult CUDAAPI cuArrayDestroy(CUarray handle) {
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMipmappedArrayCreate(CUmipmappedArray* out, const CUDA_ARRAY3D_DESCRIPTOR* descriptor,
+CUresult CUDAAPI cuMipmappedArrayCreate(CUmipmappedArray* out,
+                                        const CUDA_ARRAY3D_DESCRIPTOR* descriptor,
                                         unsigned int levels) {
   KRUX_SIM_CONTEXT(context);
   Array shape;
@@ -145,7 +150,8 @@ CUresult CUDAAPI cuMipmappedArrayCreate(CUmipmappedArray* out, const CUDA_ARRAY3
   return result;
 }
 
-CUresult CUDAAPI cuMipmappedArrayGetLevel(CUarray* out, CUmipmappedArray handle, unsigned int level) {
+CUresult CUDAAPI cuMipmappedArrayGetLevel(CUarray* out, CUmipmappedArray handle,
+                                          unsigned int level) {
   KRUX_SIM_READY();
   MipmappedArray* mipmap = Checked<MipmappedArray>(handle);
   if (mipmap == nullptr) return CUDA_ERROR_INVALID_HANDLE;

@@ -10,8 +10,8 @@ using krux::sim::Checked;
 using krux::sim::Context;
 using krux::sim::Device;
 using krux::sim::FindDevice;
-using krux::sim::ThreadState;
 using krux::sim::ThisThread;
+using krux::sim::ThreadState;
 
 namespace {
 
@@ -28,7 +28,8 @@ CUresult Create(CUcontext* out, unsigned flags, CUdevice ordinal) {
   KRUX_SIM_READY();
   Device* device = FindDevice(ordinal);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  if (out == nullptr || (flags & ~unsigned{CU_CTX_FLAGS_MASK}) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr || (flags & ~unsigned{CU_CTX_FLAGS_MASK}) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
   Context* context = nullptr;
   const CUresult result = CreateContext(device, flags, false, &context);
   if (result != CUDA_SUCCESS) return result;
@@ -56,8 +57,8 @@ CUresult CUDAAPI cuCtxCreate_v3(CUcontext* out, CUexecAffinityParam*, int affini
 }
 CUresult CUDAAPI cuCtxCreate_v4(CUcontext* out, CUctxCreateParams* parameters, unsigned int flags,
                                 CUdevice device) {
-  if (parameters != nullptr && (parameters->numExecAffinityParams != 0 ||
-                                parameters->cigParams != nullptr)) {
+  if (parameters != nullptr &&
+      (parameters->numExecAffinityParams != 0 || parameters->cigParams != nullptr)) {
     return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
   }
   return Create(out, flags, device);

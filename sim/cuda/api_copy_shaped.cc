@@ -48,8 +48,7 @@ bool LinearSide(const End& end, const Shape& shape, Side* side) {
     return false;
   }
   const size_t offset = end.z * pitch * height + end.y * pitch + end.x;
-  const size_t bytes =
-      (shape.layers - 1) * pitch * height + (shape.rows - 1) * pitch + shape.width;
+  const size_t bytes = (shape.layers - 1) * pitch * height + (shape.rows - 1) * pitch + shape.width;
   if (end.type == CU_MEMORYTYPE_HOST) {
     if (end.host == nullptr) return false;
     *side = HostSide(static_cast<const char*>(end.host) + offset);
@@ -63,11 +62,14 @@ bool LinearSide(const End& end, const Shape& shape, Side* side) {
 
 bool SideOfEnd(const End& end, const Shape& shape, Side* side) {
   switch (end.type) {
-    case CU_MEMORYTYPE_ARRAY: return ArraySide(end, shape, side);
+    case CU_MEMORYTYPE_ARRAY:
+      return ArraySide(end, shape, side);
     case CU_MEMORYTYPE_HOST:
     case CU_MEMORYTYPE_DEVICE:
-    case CU_MEMORYTYPE_UNIFIED: return LinearSide(end, shape, side);
-    default: return false;
+    case CU_MEMORYTYPE_UNIFIED:
+      return LinearSide(end, shape, side);
+    default:
+      return false;
   }
 }
 
@@ -84,10 +86,12 @@ CUresult Copy(CUstream stream, const End& to, const End& from, const Shape& shap
 
 CUresult Copy2D(CUstream stream, const CUDA_MEMCPY2D* c, bool waits) {
   if (c == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const End to = {c->dstMemoryType, c->dstHost, c->dstDevice, c->dstArray, c->dstXInBytes,
-                  c->dstY,          0,          c->dstPitch,  0};
-  const End from = {c->srcMemoryType, c->srcHost, c->srcDevice, c->srcArray, c->srcXInBytes,
-                    c->srcY,          0,          c->srcPitch,  0};
+  const End to = {
+      c->dstMemoryType, c->dstHost, c->dstDevice, c->dstArray, c->dstXInBytes, c->dstY, 0,
+      c->dstPitch,      0};
+  const End from = {
+      c->srcMemoryType, c->srcHost, c->srcDevice, c->srcArray, c->srcXInBytes, c->srcY, 0,
+      c->srcPitch,      0};
   return Copy(stream, to, from, {c->WidthInBytes, c->Height, 1}, waits);
 }
 

@@ -11,9 +11,9 @@ using krux::sim::Device;
 using krux::sim::Devices;
 using krux::sim::FindDevice;
 
-#define KRUX_SIM_DEVICE(name, ordinal)            \
-  KRUX_SIM_READY();                               \
-  Device* const name = FindDevice(ordinal);       \
+#define KRUX_SIM_DEVICE(name, ordinal)      \
+  KRUX_SIM_READY();                         \
+  Device* const name = FindDevice(ordinal); \
   if (name == nullptr) return CUDA_ERROR_INVALID_DEVICE
 
 namespace {
@@ -21,19 +21,30 @@ namespace {
 // Attributes that depend on the card.
 bool CardAttribute(const Card& card, int ordinal, CUdevice_attribute attribute, int* value) {
   switch (attribute) {
-    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = static_cast<int>(card.multiprocessors); return true;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = static_cast<int>(card.compute_major); return true;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = static_cast<int>(card.compute_minor); return true;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+      *value = static_cast<int>(card.multiprocessors);
+      return true;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+      *value = static_cast<int>(card.compute_major);
+      return true;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+      *value = static_cast<int>(card.compute_minor);
+      return true;
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
       *value = static_cast<int>(card.threads_per_multiprocessor);
       return true;
-    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: *value = static_cast<int>(card.pci_bus); return true;
-    case CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID: *value = ordinal; return true;
+    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
+      *value = static_cast<int>(card.pci_bus);
+      return true;
+    case CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID:
+      *value = ordinal;
+      return true;
     case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH:
     case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED:
       *value = card.compute_major >= 9 ? 1 : 0;
       return true;
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -187,8 +198,9 @@ CUresult CUDAAPI cuDeviceComputeCapability(int* major, int* minor, CUdevice ordi
 CUresult CUDAAPI cuDeviceGetProperties(CUdevprop* properties, CUdevice ordinal) {
   KRUX_SIM_DEVICE(device, ordinal);
   if (properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *properties = {1024, {1024, 1024, 64}, {INT_MAX, 65535, 65535}, 49152, 65536, 32,
-                 INT_MAX, 65536, 1980000, 512};
+  *properties = {
+      1024, {1024, 1024, 64}, {INT_MAX, 65535, 65535}, 49152, 65536, 32, INT_MAX, 65536, 1980000,
+      512};
   return CUDA_SUCCESS;
 }
 
@@ -230,7 +242,8 @@ CUresult CUDAAPI cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attri
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuDeviceGetExecAffinitySupport(int* supported, CUexecAffinityType, CUdevice ordinal) {
+CUresult CUDAAPI cuDeviceGetExecAffinitySupport(int* supported, CUexecAffinityType,
+                                                CUdevice ordinal) {
   KRUX_SIM_DEVICE(device, ordinal);
   if (supported == nullptr || device == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *supported = 0;

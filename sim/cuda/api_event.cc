@@ -96,7 +96,8 @@ CUresult CUDAAPI cuEventSynchronize(CUevent handle) {
   return mark->engine->is_lost() ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuEventElapsedTime_v2(float* milliseconds, CUevent from_handle, CUevent to_handle) {
+CUresult CUDAAPI cuEventElapsedTime_v2(float* milliseconds, CUevent from_handle,
+                                       CUevent to_handle) {
   KRUX_SIM_READY();
   Event* from = Checked<Event>(from_handle);
   Event* to = Checked<Event>(to_handle);

@@ -17,7 +17,8 @@ using krux::sim::Work;
 
 namespace {
 
-CUresult AddNode(CUgraphNode* out, CUgraph handle, const CUgraphNode* after, size_t count, Work work) {
+CUresult AddNode(CUgraphNode* out, CUgraph handle, const CUgraphNode* after, size_t count,
+                 Work work) {
   KRUX_SIM_READY();
   Graph* graph = Checked<Graph>(handle);
   if (graph == nullptr || out == nullptr || (after == nullptr && count > 0)) {
@@ -136,8 +137,8 @@ CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode* out, CUgraph graph, const CUg
   KRUX_SIM_CONTEXT(context);
   if (p == nullptr || context == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Work work;
-  const CUresult result = krux::sim::FillWork(p->dst, p->pitch, p->value, p->elementSize, p->width,
-                                              p->height, &work);
+  const CUresult result =
+      krux::sim::FillWork(p->dst, p->pitch, p->value, p->elementSize, p->width, p->height, &work);
   return result == CUDA_SUCCESS ? AddNode(out, graph, after, count, std::move(work)) : result;
 }
 
@@ -160,7 +161,7 @@ CUresult CUDAAPI cuGraphKernelNodeGetParams(CUgraphNode handle, CUDA_KERNEL_NODE
   CUDA_KERNEL_NODE_PARAMS full;
   const CUresult result = cuGraphKernelNodeGetParams_v2(handle, &full);
   if (result != CUDA_SUCCESS || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *out = {full.func,      full.gridDimX,  full.gridDimY,       full.gridDimZ,    full.blockDimX,
+  *out = {full.func,      full.gridDimX,  full.gridDimY,       full.gridDimZ,     full.blockDimX,
           full.blockDimY, full.blockDimZ, full.sharedMemBytes, full.kernelParams, full.extra};
   return CUDA_SUCCESS;
 }
@@ -213,7 +214,8 @@ CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec* out, CUgraph graph, un
 CUresult CUDAAPI cuGraphInstantiate(CUgraphExec* out, CUgraph graph, CUgraphNode*, char*, size_t) {
   return Instantiate(out, graph);
 }
-CUresult CUDAAPI cuGraphInstantiate_v2(CUgraphExec* out, CUgraph graph, CUgraphNode*, char*, size_t) {
+CUresult CUDAAPI cuGraphInstantiate_v2(CUgraphExec* out, CUgraph graph, CUgraphNode*, char*,
+                                       size_t) {
   return Instantiate(out, graph);
 }
 CUresult CUDAAPI cuGraphInstantiateWithParams(CUgraphExec* out, CUgraph graph,

@@ -19,8 +19,8 @@ using krux::sim::Work;
 namespace {
 
 // A launch that needs more local memory per thread than any before makes the context's local memory
-// grow, for all threads that the card can hold. Seen on an H200: 8 KiB a thread took 1848 MiB, which
-// is (8192 - 1024) bytes for each of 132 x 2048 threads.
+// grow, for all threads that the card can hold. Seen on an H200: 8 KiB a thread took 1848 MiB,
+// which is (8192 - 1024) bytes for each of 132 x 2048 threads.
 CUresult GrowLocalMemory(Context* context, const Function& function) {
   if (function.local_bytes <= context->local_bytes_per_thread.load(std::memory_order_relaxed)) {
     return CUDA_SUCCESS;
@@ -37,8 +37,8 @@ CUresult GrowLocalMemory(Context* context, const Function& function) {
   return CUDA_SUCCESS;
 }
 
-CUresult Launch(CUfunction handle, const LaunchShape& shape, CUstream stream_handle, void** parameters,
-                void** extra) {
+CUresult Launch(CUfunction handle, const LaunchShape& shape, CUstream stream_handle,
+                void** parameters, void** extra) {
   KRUX_SIM_CONTEXT(context);
   Function* function = Checked<Function>(handle);
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
@@ -51,8 +51,8 @@ CUresult Launch(CUfunction handle, const LaunchShape& shape, CUstream stream_han
   }
   if (const CUresult r = GrowLocalMemory(context, *function); r != CUDA_SUCCESS) return r;
   if (stream->capture.load(std::memory_order_relaxed) != nullptr) {
-    return krux::sim::Enqueue(
-        stream, KernelWork(context->device, handle, shape, parameters, packed));
+    return krux::sim::Enqueue(stream,
+                              KernelWork(context->device, handle, shape, parameters, packed));
   }
   if (const CUresult r = krux::sim::CheckLegacyUse(stream); r != CUDA_SUCCESS) return r;
   const uint64_t blocks = uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];

@@ -1,5 +1,5 @@
-// Linear, pitched, managed and host memory: cuMemAlloc and its kin. Pools, virtual memory and arrays
-// have files of their own.
+// Linear, pitched, managed and host memory: cuMemAlloc and its kin. Pools, virtual memory and
+// arrays have files of their own.
 #include <algorithm>
 #include <climits>
 
@@ -83,7 +83,8 @@ CUresult CUDAAPI cuMemFree_v2(CUdeviceptr address) {
     case MemoryKind::kManaged:
       SynchronizeContext(allocation.context);
       return TheHostMemory().Free(reinterpret_cast<void*>(address), MemoryKind::kManaged);
-    default: return CUDA_ERROR_INVALID_VALUE;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
   }
 }
 
@@ -106,8 +107,12 @@ CUresult CUDAAPI cuMemHostAlloc(void** out, size_t bytes, unsigned int flags) {
   return TheHostMemory().Allocate(context, bytes, MemoryKind::kHost, out);
 }
 
-CUresult CUDAAPI cuMemAllocHost_v2(void** out, size_t bytes) { return cuMemHostAlloc(out, bytes, 0); }
-CUresult CUDAAPI cuMemAllocHost(void** out, unsigned int bytes) { return cuMemHostAlloc(out, bytes, 0); }
+CUresult CUDAAPI cuMemAllocHost_v2(void** out, size_t bytes) {
+  return cuMemHostAlloc(out, bytes, 0);
+}
+CUresult CUDAAPI cuMemAllocHost(void** out, unsigned int bytes) {
+  return cuMemHostAlloc(out, bytes, 0);
+}
 
 CUresult CUDAAPI cuMemFreeHost(void* pointer) {
   KRUX_SIM_CONTEXT(context);
@@ -134,7 +139,8 @@ CUresult CUDAAPI cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* pointer, u
   KRUX_SIM_CONTEXT(context);
   Allocation allocation;
   const auto address = reinterpret_cast<CUdeviceptr>(pointer);
-  if (out == nullptr || flags != 0 || context == nullptr || !TheHostMemory().Find(address, &allocation)) {
+  if (out == nullptr || flags != 0 || context == nullptr ||
+      !TheHostMemory().Find(address, &allocation)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   *out = address;

@@ -68,7 +68,8 @@ CUresult LoadModule(CUmodule* out, const void* image) {
 }
 
 void Unload(Module* module) {
-  if (module->context != nullptr) {
+  // A context that is gone took its memory with it.
+  if (Checked<Context>(module->context) != nullptr) {
     for (const Global& global : module->globals) {
       module->context->device->memory().Free(global.address);
     }
@@ -86,17 +87,30 @@ Function* FindFunction(Module* module, const char* name) {
 
 CUresult Attribute(int* value, CUfunction_attribute attribute, const Function& function) {
   switch (attribute) {
-    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = 1024; return CUDA_SUCCESS;
-    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = static_cast<int>(function.shared_bytes); return CUDA_SUCCESS;
-    case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: *value = static_cast<int>(function.local_bytes); return CUDA_SUCCESS;
-    case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = 32; return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+      *value = 1024;
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
+      *value = static_cast<int>(function.shared_bytes);
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
+      *value = static_cast<int>(function.local_bytes);
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_NUM_REGS:
+      *value = 32;
+      return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_PTX_VERSION:
-    case CU_FUNC_ATTRIBUTE_BINARY_VERSION: *value = 90; return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+      *value = 90;
+      return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
       *value = function.max_dynamic_shared_bytes;
       return CUDA_SUCCESS;
-    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: *value = -1; return CUDA_SUCCESS;
-    default: break;
+    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+      *value = -1;
+      return CUDA_SUCCESS;
+    default:
+      break;
   }
   if (attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
   *value = 0;
@@ -105,7 +119,9 @@ CUresult Attribute(int* value, CUfunction_attribute attribute, const Function& f
 
 }  // namespace
 
-CUresult CUDAAPI cuModuleLoadData(CUmodule* out, const void* image) { return LoadModule(out, image); }
+CUresult CUDAAPI cuModuleLoadData(CUmodule* out, const void* image) {
+  return LoadModule(out, image);
+}
 CUresult CUDAAPI cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned int, CUjit_option*,
                                     void**) {
   return LoadModule(out, image);
@@ -189,8 +205,8 @@ CUresult CUDAAPI cuLibraryUnload(CUlibrary handle) {
 
 CUresult CUDAAPI cuLibraryGetKernel(CUkernel* out, CUlibrary handle, const char* name) {
   CUfunction function = nullptr;
-  const CUresult result =
-      cuModuleGetFunction(&function, reinterpret_cast<CUmodule>(handle), out == nullptr ? nullptr : name);
+  const CUresult result = cuModuleGetFunction(&function, reinterpret_cast<CUmodule>(handle),
+                                              out == nullptr ? nullptr : name);
   if (result == CUDA_SUCCESS) *out = reinterpret_cast<CUkernel>(function);
   return result;
 }
@@ -269,7 +285,8 @@ CUresult CUDAAPI cuKernelGetName(const char** name, CUkernel handle) {
   return cuFuncGetName(name, reinterpret_cast<CUfunction>(handle));
 }
 
-CUresult CUDAAPI cuFuncGetParamInfo(CUfunction handle, size_t index, size_t* offset, size_t* bytes) {
+CUresult CUDAAPI cuFuncGetParamInfo(CUfunction handle, size_t index, size_t* offset,
+                                    size_t* bytes) {
   KRUX_SIM_READY();
   Function* function = Checked<Function>(handle);
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
@@ -279,7 +296,8 @@ CUresult CUDAAPI cuFuncGetParamInfo(CUfunction handle, size_t index, size_t* off
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuKernelGetParamInfo(CUkernel handle, size_t index, size_t* offset, size_t* bytes) {
+CUresult CUDAAPI cuKernelGetParamInfo(CUkernel handle, size_t index, size_t* offset,
+                                      size_t* bytes) {
   return cuFuncGetParamInfo(reinterpret_cast<CUfunction>(handle), index, offset, bytes);
 }
 
@@ -295,9 +313,8 @@ CUresult CUDAAPI cuFuncLoad(CUfunction handle) {
   return Checked<Function>(handle) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfunction handle,
-                                                                      int block_size, size_t dynamic,
-                                                                      unsigned int) {
+CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    int* blocks, CUfunction handle, int block_size, size_t dynamic, unsigned int) {
   KRUX_SIM_CONTEXT(context);
   Function* function = Checked<Function>(handle);
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
@@ -312,12 +329,15 @@ CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* block
 
 CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction function,
                                                              int block_size, size_t dynamic) {
-  return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, block_size, dynamic, 0);
+  return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, block_size, dynamic,
+                                                              0);
 }
 
-CUresult CUDAAPI cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, CUfunction function,
-                                                           CUoccupancyB2DSize dynamic_of, size_t dynamic,
-                                                           int limit, unsigned int) {
+CUresult CUDAAPI cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block,
+                                                           CUfunction function,
+                                                           CUoccupancyB2DSize dynamic_of,
+                                                           size_t dynamic, int limit,
+                                                           unsigned int) {
   KRUX_SIM_CONTEXT(context);
   if (grid == nullptr || block == nullptr) return CUDA_ERROR_INVALID_VALUE;
   int size = limit > 0 && limit < 1024 ? limit / 32 * 32 : 1024;
@@ -334,5 +354,6 @@ CUresult CUDAAPI cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block
 CUresult CUDAAPI cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction function,
                                                   CUoccupancyB2DSize dynamic_of, size_t dynamic,
                                                   int limit) {
-  return cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, function, dynamic_of, dynamic, limit, 0);
+  return cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, function, dynamic_of, dynamic,
+                                                   limit, 0);
 }

@@ -13,8 +13,8 @@ using krux::sim::FindStream;
 using krux::sim::Stream;
 using krux::sim::Work;
 
-#define KRUX_SIM_STREAM(name, handle)              \
-  KRUX_SIM_CONTEXT(context);                       \
+#define KRUX_SIM_STREAM(name, handle)               \
+  KRUX_SIM_CONTEXT(context);                        \
   Stream* const name = FindStream(handle, context); \
   if (name == nullptr) return CUDA_ERROR_INVALID_HANDLE
 
@@ -40,10 +40,14 @@ struct WaitAction : krux::sim::Action {
   bool IsReady() override {
     const T found = __atomic_load_n(address, __ATOMIC_ACQUIRE);
     switch (condition) {
-      case CU_STREAM_WAIT_VALUE_EQ: return found == value;
-      case CU_STREAM_WAIT_VALUE_AND: return (found & value) != 0;
-      case CU_STREAM_WAIT_VALUE_NOR: return static_cast<T>(~(found | value)) != 0;
-      default: return static_cast<std::make_signed_t<T>>(found - value) >= 0;
+      case CU_STREAM_WAIT_VALUE_EQ:
+        return found == value;
+      case CU_STREAM_WAIT_VALUE_AND:
+        return (found & value) != 0;
+      case CU_STREAM_WAIT_VALUE_NOR:
+        return static_cast<T>(~(found | value)) != 0;
+      default:
+        return static_cast<std::make_signed_t<T>>(found - value) >= 0;
     }
   }
   T* address;
@@ -70,7 +74,8 @@ template <typename T>
 CUresult WaitValue(CUstream handle, CUdeviceptr address, T value, unsigned flags) {
   KRUX_SIM_STREAM(stream, handle);
   const unsigned condition = flags & 3U;
-  if ((flags & ~(3U | CU_STREAM_WAIT_VALUE_FLUSH)) != 0 || address == 0 || address % sizeof(T) != 0) {
+  if ((flags & ~(3U | CU_STREAM_WAIT_VALUE_FLUSH)) != 0 || address == 0 ||
+      address % sizeof(T) != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   krux::sim::Allocation allocation;
@@ -88,7 +93,8 @@ CUresult WaitValue(CUstream handle, CUdeviceptr address, T value, unsigned flags
 
 CUresult CUDAAPI cuStreamCreateWithPriority(CUstream* out, unsigned int flags, int priority) {
   KRUX_SIM_CONTEXT(context);
-  if (out == nullptr || (flags & ~unsigned{CU_STREAM_NON_BLOCKING}) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr || (flags & ~unsigned{CU_STREAM_NON_BLOCKING}) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
   *out = reinterpret_cast<CUstream>(CreateStream(context, flags, std::clamp(priority, -5, 0)));
   return CUDA_SUCCESS;
 }
@@ -169,10 +175,12 @@ CUresult CUDAAPI cuStreamGetCtx_v2(CUstream handle, CUcontext* out, CUgreenCtx* 
   return cuStreamGetCtx(handle, out);
 }
 
-CUresult CUDAAPI cuStreamAttachMemAsync(CUstream handle, CUdeviceptr address, size_t, unsigned int) {
+CUresult CUDAAPI cuStreamAttachMemAsync(CUstream handle, CUdeviceptr address, size_t,
+                                        unsigned int) {
   KRUX_SIM_STREAM(stream, handle);
   krux::sim::Allocation allocation;
-  const bool is_managed = stream != nullptr && krux::sim::TheHostMemory().Find(address, &allocation) &&
+  const bool is_managed = stream != nullptr &&
+                          krux::sim::TheHostMemory().Find(address, &allocation) &&
                           allocation.kind == krux::sim::MemoryKind::kManaged;
   return is_managed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -214,26 +222,33 @@ CUresult CUDAAPI cuStreamWaitValue64(CUstream stream, CUdeviceptr address, cuuin
 CUresult CUDAAPI cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
                                        CUstreamBatchMemOpParams* operations, unsigned int flags) {
   KRUX_SIM_READY();
-  if (operations == nullptr || count == 0 || count > 256 || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (operations == nullptr || count == 0 || count > 256 || flags != 0)
+    return CUDA_ERROR_INVALID_VALUE;
   for (unsigned i = 0; i < count; ++i) {
     const CUstreamBatchMemOpParams& op = operations[i];
     CUresult result = CUDA_SUCCESS;
     switch (op.operation) {
       case CU_STREAM_MEM_OP_WRITE_VALUE_32:
-        result = WriteValue<uint32_t>(stream, op.writeValue.address, op.writeValue.value, op.writeValue.flags);
+        result = WriteValue<uint32_t>(stream, op.writeValue.address, op.writeValue.value,
+                                      op.writeValue.flags);
         break;
       case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-        result = WriteValue<uint64_t>(stream, op.writeValue.address, op.writeValue.value64, op.writeValue.flags);
+        result = WriteValue<uint64_t>(stream, op.writeValue.address, op.writeValue.value64,
+                                      op.writeValue.flags);
         break;
       case CU_STREAM_MEM_OP_WAIT_VALUE_32:
-        result = WaitValue<uint32_t>(stream, op.waitValue.address, op.waitValue.value, op.waitValue.flags);
+        result = WaitValue<uint32_t>(stream, op.waitValue.address, op.waitValue.value,
+                                     op.waitValue.flags);
         break;
       case CU_STREAM_MEM_OP_WAIT_VALUE_64:
-        result = WaitValue<uint64_t>(stream, op.waitValue.address, op.waitValue.value64, op.waitValue.flags);
+        result = WaitValue<uint64_t>(stream, op.waitValue.address, op.waitValue.value64,
+                                     op.waitValue.flags);
         break;
       case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
-      case CU_STREAM_MEM_OP_BARRIER: break;
-      default: return CUDA_ERROR_NOT_SUPPORTED;
+      case CU_STREAM_MEM_OP_BARRIER:
+        break;
+      default:
+        return CUDA_ERROR_NOT_SUPPORTED;
     }
     if (result != CUDA_SUCCESS) return result;
   }

@@ -94,13 +94,14 @@ bool IsReserved(CUdeviceptr address, uint64_t bytes) {
 bool krux::sim::IsMapped(CUdeviceptr address, uint64_t bytes) {
   const std::lock_guard<std::mutex> lock(g_mutex);
   bool has_access = true;
-  const bool is_whole = ForEachMapping(address, std::max<uint64_t>(bytes, 1), [&](CUdeviceptr, Mapping& m) {
-    has_access &= m.has_access;
-  });
+  const bool is_whole =
+      ForEachMapping(address, std::max<uint64_t>(bytes, 1),
+                     [&](CUdeviceptr, Mapping& m) { has_access &= m.has_access; });
   return is_whole && has_access;
 }
 
-CUresult CUDAAPI cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocationProp* properties,
+CUresult CUDAAPI cuMemGetAllocationGranularity(size_t* granularity,
+                                               const CUmemAllocationProp* properties,
                                                CUmemAllocationGranularity_flags) {
   KRUX_SIM_READY();
   if (granularity == nullptr || properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -153,8 +154,8 @@ CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t alig
   krux::sim::Context* context = krux::sim::CurrentContext();
   Device* device = context != nullptr ? context->device : FindDevice(0);
   if (const CUresult r = device->Attach(); r != CUDA_SUCCESS) return r;
-  return device->memory().Reserve(nullptr, bytes, alignment, krux::sim::MemoryKind::kReserved, nullptr,
-                                  out);
+  return device->memory().Reserve(nullptr, bytes, alignment, krux::sim::MemoryKind::kReserved,
+                                  nullptr, out);
 }
 
 CUresult CUDAAPI cuMemAddressFree(CUdeviceptr address, size_t bytes) {
@@ -167,7 +168,8 @@ CUresult CUDAAPI cuMemAddressFree(CUdeviceptr address, size_t bytes) {
   {
     const std::lock_guard<std::mutex> lock(g_mutex);
     const auto first = Mappings().lower_bound(address);
-    if (first != Mappings().end() && first->first < address + bytes) return CUDA_ERROR_INVALID_VALUE;
+    if (first != Mappings().end() && first->first < address + bytes)
+      return CUDA_ERROR_INVALID_VALUE;
   }
   return range.device->memory().Free(address);
 }

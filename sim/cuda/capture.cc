@@ -76,8 +76,8 @@ CUresult EndCapture(Stream* stream, Graph** graph) {
     other->capture.store(nullptr);
     if (other == stream) continue;
     for (GraphNode* end : ends) {
-      is_unjoined |= std::find(capture->joined.begin(), capture->joined.end(), end) ==
-                     capture->joined.end();
+      is_unjoined |=
+          std::find(capture->joined.begin(), capture->joined.end(), end) == capture->joined.end();
     }
   }
   g_captures.erase(std::find(g_captures.begin(), g_captures.end(), capture));
@@ -131,8 +131,8 @@ CaptureState StateOfCapture(Stream* stream) {
   CaptureState state;
   Capture* capture = stream->capture.load();
   if (capture == nullptr) return state;
-  state.status = capture->is_invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
-                                     : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  state.status =
+      capture->is_invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
   state.id = capture->id;
   state.graph = capture->graph;
   state.after = capture->ends[stream];
@@ -220,16 +220,17 @@ void DestroyGraph(Graph* graph) {
   Bury(graph);
 }
 
-// Copies in an order in which each node comes after what it depends on; nodes of a cycle, which only
-// a program's own dependencies can make, are left out, so that sizes tell.
+// Copies in an order in which each node comes after what it depends on; nodes of a cycle, which
+// only a program's own dependencies can make, are left out, so that sizes tell.
 Graph* CopyGraph(const Graph& graph) {
   auto* copy = Make<Graph>();
   std::map<const GraphNode*, GraphNode*> copies;
   for (bool has_progress = true; has_progress;) {
     has_progress = false;
     for (GraphNode* node : graph.nodes) {
-      const bool is_ready = std::all_of(node->after.begin(), node->after.end(),
-                                        [&](GraphNode* before) { return copies.count(before) > 0; });
+      const bool is_ready =
+          std::all_of(node->after.begin(), node->after.end(),
+                      [&](GraphNode* before) { return copies.count(before) > 0; });
       if (!is_ready || copies.count(node) > 0) continue;
       auto* twin = Make<GraphNode>();
       twin->graph = copy;

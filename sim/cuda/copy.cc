@@ -77,7 +77,8 @@ Work CopyWork(const Side& to, const Side& from, const Shape& shape) {
   return work;
 }
 
-CUresult RunCopy(CUstream handle, const Side& to, const Side& from, const Shape& shape, bool waits) {
+CUresult RunCopy(CUstream handle, const Side& to, const Side& from, const Shape& shape,
+                 bool waits) {
   KRUX_SIM_CONTEXT(context);
   Stream* stream = FindStream(handle, context);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;

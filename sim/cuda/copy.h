@@ -12,8 +12,8 @@ namespace krux::sim {
 // One side of a copy of `rows` x `layers` runs of bytes.
 struct Side {
   char* start = nullptr;
-  size_t pitch = 0;   // from row to row
-  size_t layer = 0;   // from layer to layer
+  size_t pitch = 0;  // from row to row
+  size_t layer = 0;  // from layer to layer
   bool is_device = false;
 };
 struct Shape {

@@ -40,11 +40,12 @@ std::vector<char> PackParameters(const Function& function, void** parameters, co
 LaunchCost CostOf(const Function& function, Card& card, uint64_t blocks, uint64_t threads_per_block,
                   void** parameters, const void* packed_parameters) {
   // How many blocks the card holds at once.
-  const uint64_t per_processor =
-      std::max<uint64_t>(1, card.threads_per_multiprocessor / std::max<uint64_t>(1, threads_per_block));
+  const uint64_t per_processor = std::max<uint64_t>(
+      1, card.threads_per_multiprocessor / std::max<uint64_t>(1, threads_per_block));
   const uint64_t wave = per_processor * card.multiprocessors;
   LaunchCost cost;
-  cost.width = static_cast<float>(std::min(1.0, static_cast<double>(blocks) / static_cast<double>(wave)));
+  cost.width =
+      static_cast<float>(std::min(1.0, static_cast<double>(blocks) / static_cast<double>(wave)));
   constexpr uint64_t kLongest = uint64_t{3600} * 1'000'000'000;
   if (function.has_named_cost) {
     const uint64_t units = function.picoseconds_per_unit == 0
@@ -52,8 +53,8 @@ LaunchCost CostOf(const Function& function, Card& card, uint64_t blocks, uint64_
                                : ReadParameter(function, parameters, packed_parameters);
     const double variable =
         static_cast<double>(units) * static_cast<double>(function.picoseconds_per_unit) / 1000;
-    cost.time = function.base_cost +
-                static_cast<Nanos>(std::min(variable, static_cast<double>(kLongest)));
+    cost.time =
+        function.base_cost + static_cast<Nanos>(std::min(variable, static_cast<double>(kLongest)));
     return cost;
   }
   // Unknown kernels: a start-up cost and some time for each wave of blocks.

@@ -1,8 +1,8 @@
 // The objects behind the CUDA driver API: the driver itself, devices, contexts, streams, events.
 //
 // Each cu* function starts with KRUX_SIM_READY or KRUX_SIM_CONTEXT, turns handles into objects with
-// Checked(), and does its work. Handles are pointers to Tagged objects; a destroyed object keeps its
-// memory for a while with another tag, so that a stale handle is refused instead of crashing.
+// Checked(), and does its work. Handles are pointers to Tagged objects; a destroyed object keeps
+// its memory for a while with another tag, so that a stale handle is refused instead of crashing.
 //
 // Singletons live for ever: the executor threads may still run when the program exits.
 #ifndef KRUX_SIM_CUDA_DRIVER_H_
@@ -69,9 +69,9 @@ struct Event : Tagged {
   static constexpr uint32_t kTag = 0x45564e54;
   Context* context = nullptr;
   unsigned flags = 0;
-  std::mutex mutex;                   // guards the rest
-  MarkPtr mark;                       // of the last record; null: never recorded
-  uint64_t capture_id = 0;            // 0: recorded outside a capture
+  std::mutex mutex;                        // guards the rest
+  MarkPtr mark;                            // of the last record; null: never recorded
+  uint64_t capture_id = 0;                 // 0: recorded outside a capture
   std::vector<GraphNode*> captured_after;  // nodes of that capture
 };
 
@@ -82,11 +82,11 @@ struct Context : Tagged {
   unsigned api_version = 3020;
   bool is_primary = false;
   uint64_t id = 0;
-  std::mutex mutex;              // guards streams, limits
-  std::set<Stream*> streams;     // made by the program, and those of threads
+  std::mutex mutex;           // guards streams, limits
+  std::set<Stream*> streams;  // made by the program, and those of threads
   Stream* legacy = nullptr;
-  std::atomic<int> blocking_streams{0};   // besides the legacy one
-  std::atomic<bool> legacy_used{false};   // so that others need not look while it never was
+  std::atomic<int> blocking_streams{0};  // besides the legacy one
+  std::atomic<bool> legacy_used{false};  // so that others need not look while it never was
   size_t limits[CU_LIMIT_MAX] = {};
   std::atomic<uint64_t> local_memory_bytes{0};  // grown by launches; shrinks at destruction
   std::atomic<size_t> local_bytes_per_thread{0};
@@ -112,7 +112,7 @@ class Device {
   // Takes a seat on the card; called before the first context. Idempotent.
   CUresult Attach();
 
-  std::mutex primary_mutex;      // guards the rest
+  std::mutex primary_mutex;  // guards the rest
   Context* primary = nullptr;
   unsigned primary_count = 0;
   unsigned primary_flags = 0;
@@ -160,8 +160,8 @@ void WaitForStream(Stream* stream);
     }                                                                               \
   } while (false)
 
-#define KRUX_SIM_CONTEXT(name)                              \
-  KRUX_SIM_READY();                                         \
+#define KRUX_SIM_CONTEXT(name)                                      \
+  KRUX_SIM_READY();                                                 \
   ::krux::sim::Context* const name = ::krux::sim::CurrentContext(); \
   if (name == nullptr) return CUDA_ERROR_INVALID_CONTEXT
 

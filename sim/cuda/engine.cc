@@ -69,7 +69,11 @@ void Engine::Wait(const MarkPtr& mark) {
   if (frozen_ == nullptr && Advance(MonotonicNow()) != nullptr) Kick();
   if (mark->is_done.load()) return;
   mark->awaited.fetch_add(1);
-  Kick();
+  // The executor wakes at the end of each queue anyway.
+  const bool is_tail = std::any_of(active_.begin(), active_.end(), [&](const Queue* queue) {
+    return queue->operations.back().mark == mark;
+  });
+  if (!is_tail) Kick();
   done_.wait(lock, [&] { return mark->is_done.load(); });
   mark->awaited.fetch_sub(1);
 }

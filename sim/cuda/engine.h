@@ -40,7 +40,7 @@ using MarkPtr = std::shared_ptr<Mark>;
 struct Action {
   virtual ~Action() = default;
   virtual void Run() = 0;
-  virtual bool IsReady() { return true; }           // false: asked again soon (waits for a value)
+  virtual bool IsReady() { return true; }  // false: asked again soon (waits for a value)
   virtual bool IsHostFunction() const { return false; }
 };
 
@@ -103,7 +103,7 @@ class Engine {
   void Kick();
   void AccountBusy(Nanos service, Nanos now);
 
-  void Execute();      // the executor thread
+  void Execute();  // the executor thread
   void RunHostFunctions();
   void HandOver(Queue* queue);
   void WakeOthers();
@@ -114,13 +114,13 @@ class Engine {
   CardShare share_;
 
   std::mutex mutex_;
-  std::condition_variable done_;      // some awaited mark is done, or a full queue has room
-  std::vector<Queue*> active_;        // queues with operations
-  Nanos clock_ = 0;                   // everything is accounted for until then
-  CardShare::Sample seen_;            // of the card, at clock_
+  std::condition_variable done_;  // some awaited mark is done, or a full queue has room
+  std::vector<Queue*> active_;    // queues with operations
+  Nanos clock_ = 0;               // everything is accounted for until then
+  CardShare::Sample seen_;        // of the card, at clock_
   bool is_on_card_ = false;
-  Queue* frozen_ = nullptr;           // its action must run before the clock goes on
-  Nanos planned_ = 0;                 // when the executor will wake; 0: it is awake
+  Queue* frozen_ = nullptr;  // its action must run before the clock goes on
+  Nanos planned_ = 0;        // when the executor will wake; 0: it is awake
   int blocked_submitters_ = 0;
   std::condition_variable host_work_;
   std::deque<Queue*> host_functions_;  // heads that are host functions, to be run in order

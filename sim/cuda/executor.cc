@@ -11,7 +11,7 @@ namespace krux::sim {
 namespace {
 
 constexpr Nanos kNever = std::numeric_limits<Nanos>::max();
-constexpr Nanos kPollEvery = 50 * kMicrosecond;   // heads that wait for a value in memory
+constexpr Nanos kPollEvery = 50 * kMicrosecond;    // heads that wait for a value in memory
 constexpr Nanos kLookForDead = 10 * kMillisecond;  // while others share the card
 constexpr Nanos kLongestSleep = 30 * kSecond;      // while on the card: the share's clock wraps
 
@@ -20,9 +20,7 @@ bool IsObservable(const Operation& operation) {
 }
 
 // A head that waits for something whose coming wakes nobody: memory, or another card's work.
-bool NeedsPolling(const Queue& queue) {
-  return queue.head == Queue::Head::kWaiting;
-}
+bool NeedsPolling(const Queue& queue) { return queue.head == Queue::Head::kWaiting; }
 
 Nanos After(Nanos start, double duration) {
   return duration > 1e17 ? kNever : start + static_cast<Nanos>(std::ceil(duration));

@@ -70,7 +70,8 @@ CUresult CUDAAPI cuGetProcAddress_v2(const char* symbol, void** address, int ver
   return found.address != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
-CUresult CUDAAPI cuGetProcAddress(const char* symbol, void** address, int version, cuuint64_t flags) {
+CUresult CUDAAPI cuGetProcAddress(const char* symbol, void** address, int version,
+                                  cuuint64_t flags) {
   return cuGetProcAddress_v2(symbol, address, version, flags, nullptr);
 }
 

@@ -10,7 +10,7 @@
 namespace krux::sim {
 namespace {
 
-constexpr uint64_t kSpanBytes = uint64_t{1} << 40;  // addresses per card
+constexpr uint64_t kSpanBytes = uint64_t{1} << 39;  // addresses per card; twice that is mapped
 constexpr uint64_t kLargestSmall = 1024 * 1024;
 constexpr uint64_t kSmallestBlock = 512;
 

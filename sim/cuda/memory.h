@@ -1,12 +1,12 @@
-// Device memory of one card as this process sees it: addresses, the real card's granularity, and the
-// account on the shared card.
+// Device memory of one card as this process sees it: addresses, the real card's granularity, and
+// the account on the shared card.
 //
 // Device addresses lie in a reserved range that the program can't touch; the bytes lie in a second
 // range at a fixed distance, filled in by the kernel as copies and memsets touch them, so that an
 // allocation of any size costs no host memory.
 //
-// Granularity as measured on an H200: above 1 MiB multiples of 2 MiB; up to 1 MiB powers of two (512
-// bytes and up) inside 2 MiB slabs, and a slab is given back when its last block is freed.
+// Granularity as measured on an H200: above 1 MiB multiples of 2 MiB; up to 1 MiB powers of two
+// (512 bytes and up) inside 2 MiB slabs, and a slab is given back when its last block is freed.
 //
 // Thread-safe.
 #ifndef KRUX_SIM_CUDA_MEMORY_H_
@@ -36,8 +36,8 @@ enum class MemoryKind { kLinear, kPool, kArray, kReserved, kMapped, kManaged, kH
 
 struct Allocation {
   CUdeviceptr address = 0;
-  uint64_t bytes = 0;          // as asked for
-  uint64_t charged = 0;        // of this block alone on the card (0: slab, pool or VMM pays)
+  uint64_t bytes = 0;    // as asked for
+  uint64_t charged = 0;  // of this block alone on the card (0: slab, pool or VMM pays)
   MemoryKind kind = MemoryKind::kLinear;
   Context* context = nullptr;
   Pool* pool = nullptr;
@@ -50,11 +50,12 @@ class DeviceMemory {
   explicit DeviceMemory(Device* device);
   bool is_valid() const { return base_ != 0; }
 
-  // Takes memory from the card and an address for it; CUDA_ERROR_OUT_OF_MEMORY when the card is full.
+  // Takes memory from the card and an address for it; CUDA_ERROR_OUT_OF_MEMORY when the card is
+  // full.
   CUresult Allocate(Context* context, uint64_t bytes, MemoryKind kind, CUdeviceptr* address);
   // An address range that takes no memory of its own: pool blocks, VMM reservations.
-  CUresult Reserve(Context* context, uint64_t bytes, uint64_t alignment, MemoryKind kind, Pool* pool,
-                   CUdeviceptr* address);
+  CUresult Reserve(Context* context, uint64_t bytes, uint64_t alignment, MemoryKind kind,
+                   Pool* pool, CUdeviceptr* address);
   // REQUIRES: `address` is the start of a live allocation (else CUDA_ERROR_INVALID_VALUE).
   CUresult Free(CUdeviceptr address);
   // Everything that a context owns.

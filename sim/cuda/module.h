@@ -27,8 +27,8 @@ struct Function : Tagged {
   Module* module = nullptr;
   std::vector<Parameter> parameters;
   size_t parameter_bytes = 0;
-  uint64_t local_bytes = 0;       // per thread
-  uint64_t shared_bytes = 0;      // static
+  uint64_t local_bytes = 0;   // per thread
+  uint64_t shared_bytes = 0;  // static
   int max_dynamic_shared_bytes = 48 * 1024;
   // Cost, looked up once at load.
   bool has_named_cost = false;

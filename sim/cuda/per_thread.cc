@@ -67,7 +67,7 @@ KRUX_SIM_PTSZ(cuStreamGetCaptureInfo_v3,
                const CUgraphNode** d, const CUgraphEdgeData** e, size_t* n),
               (Own(s), c, i, g, d, e, n))
 KRUX_SIM_PTSZ(cuGraphInstantiateWithParams,
-              (CUgraphExec* e, CUgraph g, CUDA_GRAPH_INSTANTIATE_PARAMS* p), (e, g, p))
+              (CUgraphExec * e, CUgraph g, CUDA_GRAPH_INSTANTIATE_PARAMS* p), (e, g, p))
 KRUX_SIM_PTSZ(cuGraphLaunch, (CUgraphExec g, CUstream s), (g, Own(s)))
 KRUX_SIM_PTSZ(cuGraphUpload, (CUgraphExec g, CUstream s), (g, Own(s)))
 KRUX_SIM_PTSZ(cuLaunchHostFunc, (CUstream s, CUhostFn f, void* d), (Own(s), f, d))
@@ -79,8 +79,8 @@ KRUX_SIM_PTSZ(cuLaunchCooperativeKernel,
               (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                unsigned bz, unsigned m, CUstream s, void** p),
               (f, gx, gy, gz, bx, by, bz, m, Own(s), p))
-KRUX_SIM_PTSZ(cuMemAllocAsync, (CUdeviceptr* p, size_t n, CUstream s), (p, n, Own(s)))
-KRUX_SIM_PTSZ(cuMemAllocFromPoolAsync, (CUdeviceptr* p, size_t n, CUmemoryPool m, CUstream s),
+KRUX_SIM_PTSZ(cuMemAllocAsync, (CUdeviceptr * p, size_t n, CUstream s), (p, n, Own(s)))
+KRUX_SIM_PTSZ(cuMemAllocFromPoolAsync, (CUdeviceptr * p, size_t n, CUmemoryPool m, CUstream s),
               (p, n, m, Own(s)))
 KRUX_SIM_PTSZ(cuMemFreeAsync, (CUdeviceptr p, CUstream s), (p, Own(s)))
 KRUX_SIM_PTSZ(cuMemPrefetchAsync, (CUdeviceptr p, size_t n, CUdevice d, CUstream s),
@@ -88,7 +88,8 @@ KRUX_SIM_PTSZ(cuMemPrefetchAsync, (CUdeviceptr p, size_t n, CUdevice d, CUstream
 KRUX_SIM_PTSZ(cuMemPrefetchAsync_v2,
               (CUdeviceptr p, size_t n, CUmemLocation l, unsigned f, CUstream s),
               (p, n, l, f, Own(s)))
-KRUX_SIM_PTSZ(cuMemcpyAsync, (CUdeviceptr t, CUdeviceptr f, size_t n, CUstream s), (t, f, n, Own(s)))
+KRUX_SIM_PTSZ(cuMemcpyAsync, (CUdeviceptr t, CUdeviceptr f, size_t n, CUstream s),
+              (t, f, n, Own(s)))
 KRUX_SIM_PTSZ(cuMemcpyPeerAsync,
               (CUdeviceptr t, CUcontext tc, CUdeviceptr f, CUcontext fc, size_t n, CUstream s),
               (t, tc, f, fc, n, Own(s)))
@@ -108,7 +109,8 @@ KRUX_SIM_PTSZ(cuMemsetD8Async, (CUdeviceptr p, unsigned char v, size_t n, CUstre
               (p, v, n, Own(s)))
 KRUX_SIM_PTSZ(cuMemsetD16Async, (CUdeviceptr p, unsigned short v, size_t n, CUstream s),
               (p, v, n, Own(s)))
-KRUX_SIM_PTSZ(cuMemsetD32Async, (CUdeviceptr p, unsigned v, size_t n, CUstream s), (p, v, n, Own(s)))
+KRUX_SIM_PTSZ(cuMemsetD32Async, (CUdeviceptr p, unsigned v, size_t n, CUstream s),
+              (p, v, n, Own(s)))
 KRUX_SIM_PTSZ(cuMemsetD2D8Async,
               (CUdeviceptr p, size_t l, unsigned char v, size_t w, size_t h, CUstream s),
               (p, l, v, w, h, Own(s)))
@@ -152,7 +154,8 @@ CUresult CUDAAPI cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D* copy) {
 CUresult CUDAAPI cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D* copy) {
   return ThenWait(cuMemcpy3DAsync_v2(copy, CU_STREAM_PER_THREAD));
 }
-CUresult CUDAAPI cuMemcpyHtoA_v2_ptds(CUarray array, size_t offset, const void* from, size_t bytes) {
+CUresult CUDAAPI cuMemcpyHtoA_v2_ptds(CUarray array, size_t offset, const void* from,
+                                      size_t bytes) {
   return ThenWait(cuMemcpyHtoAAsync_v2(array, offset, from, bytes, CU_STREAM_PER_THREAD));
 }
 CUresult CUDAAPI cuMemcpyAtoH_v2_ptds(void* to, CUarray array, size_t offset, size_t bytes) {

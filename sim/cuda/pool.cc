@@ -12,7 +12,7 @@ namespace {
 constexpr uint64_t kStep = 32 << 20;
 constexpr uint64_t kBlock = 512;
 
-std::mutex g_mutex;                       // guards the three below
+std::mutex g_mutex;  // guards the three below
 std::set<Pool*> g_pools;
 std::map<Device*, Pool*> g_defaults;
 std::map<Device*, Pool*> g_current;

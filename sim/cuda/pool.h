@@ -15,16 +15,16 @@ namespace krux::sim {
 
 struct Pool : Tagged {
   static constexpr uint32_t kTag = 0x504f4f4c;
-  Device* device = nullptr;     // null: host memory, which no card pays
-  std::mutex mutex;             // guards the rest
+  Device* device = nullptr;  // null: host memory, which no card pays
+  std::mutex mutex;          // guards the rest
   uint64_t used = 0;
   uint64_t used_high = 0;
   uint64_t reserved = 0;
   uint64_t reserved_high = 0;
   uint64_t release_threshold = 0;
-  uint64_t max_bytes = 0;       // 0: no bound of its own
+  uint64_t max_bytes = 0;  // 0: no bound of its own
   size_t live = 0;
-  bool is_doomed = false;       // destroyed while blocks live: ends with the last one
+  bool is_doomed = false;  // destroyed while blocks live: ends with the last one
 
   // REQUIRES: mutex held. Grows the reserve if needed; false: the card or the bound is full.
   bool Take(uint64_t bytes);

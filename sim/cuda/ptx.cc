@@ -107,8 +107,8 @@ void ParseParameters(Scanner* scanner, Function* function) {
     if (token != ".param") continue;
     Variable variable;
     end = ParseVariable(scanner, &variable);
-    const uint64_t alignment = std::max<uint64_t>(
-        {variable.alignment, std::min<uint64_t>(variable.bytes, 8), 1});
+    const uint64_t alignment =
+        std::max<uint64_t>({variable.alignment, std::min<uint64_t>(variable.bytes, 8), 1});
     const size_t offset = (function->parameter_bytes + alignment - 1) / alignment * alignment;
     function->parameters.push_back({offset, variable.bytes});
     function->parameter_bytes = offset + variable.bytes;

@@ -77,7 +77,8 @@ nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t device, unsigned long
   return NVML_SUCCESS;
 }
 
-nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long types, nvmlEventSet_t set) {
+nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long types,
+                                      nvmlEventSet_t set) {
   KRUX_SIM_NVML_CARD(device);
   if (set == nullptr || state == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   if ((types & ~kSupported) != 0) return NVML_ERROR_NOT_SUPPORTED;
@@ -86,11 +87,13 @@ nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long ty
   return NVML_SUCCESS;
 }
 
-nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t* data, unsigned int timeout_ms) {
+nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t* data,
+                                 unsigned int timeout_ms) {
   return Wait(set, data, timeout_ms);
 }
 
-nvmlReturn_t nvmlEventSetWait(nvmlEventSet_t set, nvmlEventData_v1_t* data, unsigned int timeout_ms) {
+nvmlReturn_t nvmlEventSetWait(nvmlEventSet_t set, nvmlEventData_v1_t* data,
+                              unsigned int timeout_ms) {
   nvmlEventData_t full{};
   const nvmlReturn_t result = Wait(set, data == nullptr ? nullptr : &full, timeout_ms);
   if (result == NVML_SUCCESS) *data = {full.device, full.eventType, full.eventData};

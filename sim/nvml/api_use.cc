@@ -1,4 +1,5 @@
-// NVML: what the devices do now: memory, processes, utilisation, and a few figures that stand still.
+// NVML: what the devices do now: memory, processes, utilisation, and a few figures that stand
+// still.
 #include <algorithm>
 
 #include "common/clock.h"
@@ -113,7 +114,8 @@ nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_
   return NVML_SUCCESS;
 }
 
-nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUtilizationSample_t* out,
+nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device,
+                                             nvmlProcessUtilizationSample_t* out,
                                              unsigned int* count, unsigned long long last_seen) {
   const auto now = static_cast<unsigned long long>(krux::MonotonicNow() / krux::kMicrosecond);
   if (last_seen > now) last_seen = 0;
@@ -156,11 +158,13 @@ nvmlReturn_t nvmlDeviceGetPersistenceMode(nvmlDevice_t device, unsigned int* mod
 nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, unsigned int* mode) {
   return Number(device, mode, 0);
 }
-nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t device, unsigned int* current, unsigned int* pending) {
+nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t device, unsigned int* current,
+                                  unsigned int* pending) {
   const nvmlReturn_t result = Number(device, current, 1);
   return result == NVML_SUCCESS ? Number(device, pending, 1) : result;
 }
-nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int* current, unsigned int* pending) {
+nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int* current,
+                                  unsigned int* pending) {
   const nvmlReturn_t result = Number(device, current, 0);
   return result == NVML_SUCCESS ? Number(device, pending, 0) : result;
 }

@@ -28,14 +28,14 @@ nvmlReturn_t CopyText(const std::string& text, char* out, unsigned int size);
 unsigned int SeatPercent(const Card& card, uint32_t seat);
 unsigned int CardPercent(const Card& card);
 
-#define KRUX_SIM_NVML_STATE(state)                                          \
-  ::krux::sim::SharedState* const state = ::krux::sim::LibraryState();      \
+#define KRUX_SIM_NVML_STATE(state)                                     \
+  ::krux::sim::SharedState* const state = ::krux::sim::LibraryState(); \
   if (state == nullptr) return NVML_ERROR_UNINITIALIZED
 
 // Declares `state` and `card_index`, and refuses unknown handles and lost cards.
-#define KRUX_SIM_NVML_CARD(device)                                          \
-  KRUX_SIM_NVML_STATE(state);                                               \
-  uint32_t card_index = 0;                                                  \
+#define KRUX_SIM_NVML_CARD(device)                                                   \
+  KRUX_SIM_NVML_STATE(state);                                                        \
+  uint32_t card_index = 0;                                                           \
   if (!::krux::sim::CardOf(device, &card_index)) return NVML_ERROR_INVALID_ARGUMENT; \
   if (state->card(card_index).lost.load() != 0) return NVML_ERROR_GPU_IS_LOST
 

@@ -23,7 +23,7 @@ constexpr uint32_t kMaxKernelCosts = 64;
 
 // What a kernel costs, by name. Cost = base_ns + parameter * picoseconds_per_unit / 1000.
 struct KernelCost {
-  char name[64];                  // as written in the source; matches the mangled name too
+  char name[64];  // as written in the source; matches the mangled name too
   uint64_t base_ns;
   uint64_t picoseconds_per_unit;  // 0: no parameter counts
   uint32_t parameter;             // index of the parameter that counts units
@@ -34,14 +34,15 @@ struct KernelCost {
 struct alignas(128) Seat {
   std::atomic<uint64_t> used_bytes;     // granted memory, as NVML attributes it to the process
   std::atomic<uint64_t> pending_bytes;  // asked for now: counts against others until it is decided
-  std::atomic<uint64_t> managed_bytes;  // resident managed memory: on the card, in no process figure
-  std::atomic<uint64_t> busy_ns;        // time with a kernel on the card, since the seat was taken
+  std::atomic<uint64_t>
+      managed_bytes;              // resident managed memory: on the card, in no process figure
+  std::atomic<uint64_t> busy_ns;  // time with a kernel on the card, since the seat was taken
   std::atomic<uint64_t> window_start_ns;  // utilisation: start of the current window (monotonic)
   std::atomic<uint64_t> window_busy_ns;   // busy_ns at that start
-  std::atomic<uint32_t> percent;        // busy share of the last whole window
-  std::atomic<uint32_t> wake;           // futex of the owner's executor; others bump it too
-  std::atomic<uint64_t> own_pid;        // PidInNamespace of the owner, as it sees itself
-  std::atomic<uint64_t> seen_pid;       // the same as a reader last saw it; written by readers
+  std::atomic<uint32_t> percent;          // busy share of the last whole window
+  std::atomic<uint32_t> wake;             // futex of the owner's executor; others bump it too
+  std::atomic<uint64_t> own_pid;          // PidInNamespace of the owner, as it sees itself
+  std::atomic<uint64_t> seen_pid;         // the same as a reader last saw it; written by readers
 };
 static_assert(sizeof(Seat) == 128);
 
@@ -60,9 +61,9 @@ struct Card {
   uint32_t compute_major;
   uint32_t compute_minor;
   uint32_t pci_bus;
-  uint32_t switch_permille;          // what is left of the card when processes take turns, of 1000
+  uint32_t switch_permille;  // what is left of the card when processes take turns, of 1000
   uint32_t threads_per_multiprocessor;
-  uint64_t context_bytes;            // memory cost of a context
+  uint64_t context_bytes;                // memory cost of a context
   std::atomic<uint64_t> stranger_bytes;  // memory taken outside of CUDA (krux-sim take)
   std::atomic<uint32_t> lost;            // 1: fell off the bus (krux-sim lose)
   uint32_t unused;
@@ -77,7 +78,7 @@ struct State {
   uint32_t driver_version;  // as cuDriverGetVersion says it
   uint32_t kernel_cost_count;
   uint32_t unused;
-  char driver_name[32];     // as NVML says it, "580.95.05"
+  char driver_name[32];  // as NVML says it, "580.95.05"
   KernelCost kernel_costs[kMaxKernelCosts];
   Card cards[kMaxCards];
 };

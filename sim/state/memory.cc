@@ -51,14 +51,25 @@ bool SharedState::Take(uint32_t card_index, uint32_t seat_index, uint64_t bytes,
   return false;
 }
 
+// A card that looks full may be full of what dead processes held. Others may be releasing that at
+// this moment, so what counts is the next try and not what our own look found.
+bool SharedState::TakeOrRelease(uint32_t card, uint32_t seat, uint64_t bytes,
+                                std::atomic<uint64_t> Seat::* account) {
+  if (Take(card, seat, bytes, account)) return true;
+  for (int look = 0; look < 3; ++look) {
+    ReleaseDead(card);
+    if (Take(card, seat, bytes, account)) return true;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  return false;
+}
+
 bool SharedState::TakeMemory(uint32_t card, uint32_t seat, uint64_t bytes) {
-  if (Take(card, seat, bytes, &Seat::used_bytes)) return true;
-  return ReleaseDead(card) > 0 && Take(card, seat, bytes, &Seat::used_bytes);
+  return TakeOrRelease(card, seat, bytes, &Seat::used_bytes);
 }
 
 bool SharedState::TakeManaged(uint32_t card, uint32_t seat, uint64_t bytes) {
-  if (Take(card, seat, bytes, &Seat::managed_bytes)) return true;
-  return ReleaseDead(card) > 0 && Take(card, seat, bytes, &Seat::managed_bytes);
+  return TakeOrRelease(card, seat, bytes, &Seat::managed_bytes);
 }
 
 void SharedState::ReturnMemory(uint32_t card, uint32_t seat, uint64_t bytes) {

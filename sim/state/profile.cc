@@ -88,8 +88,8 @@ Status FillState(const NodeOptions& options, State* state) {
   }
   const uint64_t memory_mib = options.memory_mib != 0 ? options.memory_mib : model.memory_mib;
   if (memory_mib < 1024 || memory_mib > 1024 * 1024) {
-    return Error{ErrorCode::kInvalidArgument, "memory of a card is 1024 to 1048576 MiB, not " +
-                                                  std::to_string(memory_mib)};
+    return Error{ErrorCode::kInvalidArgument,
+                 "memory of a card is 1024 to 1048576 MiB, not " + std::to_string(memory_mib)};
   }
   for (uint32_t i = 0; i < options.gpus; ++i) {
     Card& card = state->cards[i];

@@ -14,9 +14,9 @@ namespace krux::sim {
 struct NodeOptions {
   std::string model = "H200";
   uint32_t gpus = 1;
-  uint64_t memory_mib = 0;   // 0: what the model has
-  std::string name;          // empty: what the model is called
-  std::string node;          // card UUIDs derive from it; empty: random
+  uint64_t memory_mib = 0;  // 0: what the model has
+  std::string name;         // empty: what the model is called
+  std::string node;         // card UUIDs derive from it; empty: random
 };
 
 // Fills a zeroed state. kInvalidArgument says which option is wrong and what is allowed.

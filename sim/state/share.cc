@@ -52,8 +52,8 @@ CardShare::Sample CardShare::Read(Nanos now) const {
   Sample sample;
   sample.busy = BusyOf(word);
   sample.rate = RateOf(sample.busy);
-  sample.service = static_cast<Nanos>(ServiceHalf(word)) * kTick +
-                   ServiceSince(AgeOf(word, now), sample.rate);
+  sample.service =
+      static_cast<Nanos>(ServiceHalf(word)) * kTick + ServiceSince(AgeOf(word, now), sample.rate);
   return sample;
 }
 

@@ -21,9 +21,9 @@ class CardShare {
   explicit CardShare(Card* card) : card_(card) {}
 
   struct Sample {
-    uint64_t busy = 0;    // seats on the card
-    Nanos service = 0;    // service given until the sampled time; wraps (use ServiceBetween)
-    double rate = 0;      // service per nanosecond for each busy seat, at the sampled time
+    uint64_t busy = 0;  // seats on the card
+    Nanos service = 0;  // service given until the sampled time; wraps (use ServiceBetween)
+    double rate = 0;    // service per nanosecond for each busy seat, at the sampled time
   };
   Sample Read(Nanos now) const;
 

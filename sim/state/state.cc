@@ -23,7 +23,7 @@ off_t SeatOffset(uint32_t card, uint32_t seat) {
 }
 
 struct flock ByteLock(off_t offset, short type) {
-  struct flock lock {};
+  struct flock lock{};
   lock.l_type = type;
   lock.l_whence = SEEK_SET;
   lock.l_start = offset;
@@ -44,7 +44,9 @@ std::string CardFile(const std::string& folder, uint32_t card) {
 Status CreateCardFiles(const std::string& folder, uint32_t count) {
   for (uint32_t i = 0; i < count; ++i) {
     const std::string path = CardFile(folder, i);
-    UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+    // Exclusively: one that another first user has just made is as good, and is not ours to change.
+    UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (!fd.valid() && errno == EEXIST) continue;
     if (!fd.valid()) return ErrnoError(errno, "making " + path);
     if (fchmod(fd.get(), 0666) != 0) return ErrnoError(errno, "setting the mode of " + path);
   }
@@ -52,7 +54,7 @@ Status CreateCardFiles(const std::string& folder, uint32_t count) {
 }
 
 Result<State*> MapState(int fd, const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   if (fstat(fd, &info) != 0) return ErrnoError(errno, "reading the size of " + path);
   if (info.st_size != static_cast<off_t>(sizeof(State))) {
     return Error{ErrorCode::kFailedPrecondition,
@@ -117,7 +119,7 @@ Result<SharedState*> SharedState::Open(const std::string& folder) {
 
 SharedState::SharedState(UniqueFd fd, State* state, std::string folder)
     : fd_(std::move(fd)), state_(state), folder_(std::move(folder)) {
-  struct stat info {};
+  struct stat info{};
   if (stat("/proc/self/ns/pid", &info) == 0) pid_namespace_ = static_cast<uint32_t>(info.st_ino);
   for (uint32_t i = 0; i < state_->card_count; ++i) {
     if (access(CardFile(folder_, i).c_str(), R_OK | W_OK) == 0) visible_.push_back(i);

@@ -31,7 +31,7 @@ std::string SimFolder();
 Status CreateState(const std::string& folder, const NodeOptions& options);
 
 struct ProcessUse {
-  pid_t pid = 0;          // in the caller's pid namespace; 0: not to be seen from there
+  pid_t pid = 0;  // in the caller's pid namespace; 0: not to be seen from there
   uint64_t used_bytes = 0;
   uint32_t seat = 0;
   bool is_orphan = false;  // the process has died; children that it forked hold the memory
@@ -73,6 +73,8 @@ class SharedState {
   SharedState(UniqueFd fd, State* state, std::string folder);
 
   bool Take(uint32_t card, uint32_t seat, uint64_t bytes, std::atomic<uint64_t> Seat::* account);
+  bool TakeOrRelease(uint32_t card, uint32_t seat, uint64_t bytes,
+                     std::atomic<uint64_t> Seat::* account);
   bool LockSeat(uint32_t card, uint32_t seat);
   void ClearSeat(uint32_t card, uint32_t seat);
   // The pid that holds the seat's record lock; 0: none, -1: one outside our pid namespace.

@@ -1,8 +1,8 @@
 // cuGetProcAddress, names, errors, visibility of cards.
 #include <dlfcn.h>
 
-#include <thread>
 #include <cstring>
+#include <thread>
 
 #include "sim/tests/sim_test.h"
 
@@ -39,7 +39,8 @@ TEST_F(LookupTest, FindsTheFormForThePerThreadStream) {
   EXPECT_EQ(Find("cuLaunchKernel", 4000, kPerThread), Export("cuLaunchKernel"));
   EXPECT_EQ(Find("cuMemcpyHtoD", 12000, kPerThread), Export("cuMemcpyHtoD_v2_ptds"));
   EXPECT_EQ(Find("cuMemAlloc", 12000, kPerThread), Export("cuMemAlloc_v2"));
-  EXPECT_EQ(Find("cuLaunchKernel", 7000, CU_GET_PROC_ADDRESS_LEGACY_STREAM), Export("cuLaunchKernel"));
+  EXPECT_EQ(Find("cuLaunchKernel", 7000, CU_GET_PROC_ADDRESS_LEGACY_STREAM),
+            Export("cuLaunchKernel"));
 }
 
 TEST_F(LookupTest, FindsItself) {

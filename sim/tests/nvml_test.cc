@@ -41,7 +41,8 @@ TEST_F(NvmlTest, NamesItsDevices) {
     EXPECT_EQ(Call("nvmlDeviceGetUUID", device, &text[0], 96U), NVML_SUCCESS);
     EXPECT_EQ(std::string(text).size(), 40U);
     nvmlDevice_t same = nullptr;
-    EXPECT_EQ(Call("nvmlDeviceGetHandleByUUID", static_cast<const char*>(text), &same), NVML_SUCCESS);
+    EXPECT_EQ(Call("nvmlDeviceGetHandleByUUID", static_cast<const char*>(text), &same),
+              NVML_SUCCESS);
     EXPECT_EQ(same, device);
     unsigned int minor = 9;
     EXPECT_EQ(Call("nvmlDeviceGetMinorNumber", device, &minor), NVML_SUCCESS);
@@ -138,7 +139,8 @@ TEST_F(NvmlTest, ShowsWhoIsBusy) {
     EXPECT_GT(utilization.gpu, 80U);
     nvmlProcessUtilizationSample_t samples[4];
     unsigned int count = 4;
-    EXPECT_EQ(Call("nvmlDeviceGetProcessUtilization", device, &samples[0], &count, 0ULL), NVML_SUCCESS);
+    EXPECT_EQ(Call("nvmlDeviceGetProcessUtilization", device, &samples[0], &count, 0ULL),
+              NVML_SUCCESS);
     EXPECT_EQ(count, 1U);
     EXPECT_EQ(samples[0].pid, static_cast<unsigned int>(getpid()));
     EXPECT_GT(samples[0].smUtil, 80U);

@@ -15,63 +15,56 @@ namespace {
 
 using SharingTest = SimTest;
 
-// Keeps a queue of 1 ms kernels until `end`; returns how many were done.
-uint64_t Saturate(Program* program, Nanos end) {
-  constexpr int kDepth = 8;
-  CUevent events[kDepth];
-  for (CUevent& event : events) EXPECT_EQ(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
-  uint64_t launched = 0;
-  while (MonotonicNow() < end) {
-    CUevent event = events[launched % kDepth];
-    EXPECT_EQ(cuEventSynchronize(event), CUDA_SUCCESS);
-    EXPECT_EQ(program->Launch(1000), CUDA_SUCCESS);
-    EXPECT_EQ(cuEventRecord(event, program->stream), CUDA_SUCCESS);
-    ++launched;
-  }
-  return launched - std::min<uint64_t>(launched, kDepth);
-}
-
-struct Rates {
+struct Race {
   std::atomic<int> ready{0};
-  std::atomic<Nanos> start{0};
-  std::atomic<uint64_t> done[4] = {};
+  std::atomic<int> go{0};
+  std::atomic<float> milliseconds[4] = {};
 };
 
-// Kernels done by each of `tenants` processes that saturate the card for half a second.
-std::vector<uint64_t> Compete(int tenants, const std::function<pid_t(std::function<void()>)>& start) {
-  void* memory = mmap(nullptr, sizeof(Rates), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  auto* rates = new (memory) Rates();
-  std::vector<pid_t> children;
-  for (int i = 0; i < tenants; ++i) {
-    children.push_back(start([=] {
-      Program program;
-      program.Open();
-      rates->ready.fetch_add(1);
-      while (rates->start.load() == 0) std::this_thread::yield();
-      rates->done[i].store(Saturate(&program, rates->start.load() + 500 * kMillisecond));
-    }));
-  }
-  while (rates->ready.load() < tenants) std::this_thread::yield();
-  rates->start.store(MonotonicNow());
-  std::vector<uint64_t> result;
-  for (int i = 0; i < tenants; ++i) {
-    int status = 0;
-    waitpid(children[static_cast<size_t>(i)], &status, 0);
-    EXPECT_EQ(status, 0);
-  }
-  for (int i = 0; i < tenants; ++i) result.push_back(rates->done[i].load());
-  return result;
+// 200 kernels of 1 ms, queued at once; the time that they took by the card's own events, which a
+// busy test machine does not disturb.
+float TimeOfBatch(Program* program) {
+  CUevent start = nullptr;
+  CUevent end = nullptr;
+  float milliseconds = 0;
+  EXPECT_EQ(cuEventCreate(&start, 0), CUDA_SUCCESS);
+  EXPECT_EQ(cuEventCreate(&end, 0), CUDA_SUCCESS);
+  EXPECT_EQ(cuEventRecord(start, program->stream), CUDA_SUCCESS);
+  for (int i = 0; i < 200; ++i) EXPECT_EQ(program->Launch(1000), CUDA_SUCCESS);
+  EXPECT_EQ(cuEventRecord(end, program->stream), CUDA_SUCCESS);
+  EXPECT_EQ(cuEventSynchronize(end), CUDA_SUCCESS);
+  EXPECT_EQ(cuEventElapsedTime(&milliseconds, start, end), CUDA_SUCCESS);
+  return milliseconds;
 }
 
 TEST_F(SharingTest, TwoTenantsGetHalfEachOfWhatSwitchingLeaves) {
   MakeNode();
-  const auto start = [](std::function<void()> body) { return Start(body); };
-  const uint64_t alone = Compete(1, start)[0];
-  const std::vector<uint64_t> both = Compete(2, start);
-  const double a = static_cast<double>(both[0]) / static_cast<double>(alone);
-  const double b = static_cast<double>(both[1]) / static_cast<double>(alone);
-  EXPECT_NEAR(a, 0.454, 0.08);
-  EXPECT_NEAR(b, 0.454, 0.08);
+  auto* race = Shared<Race>();
+  for (const int tenants : {1, 2}) {
+    race->ready.store(0);
+    race->go.store(0);
+    std::vector<pid_t> children;
+    for (int i = 0; i < tenants; ++i) {
+      children.push_back(Start([=] {
+        Program program;
+        program.Open();
+        race->ready.fetch_add(1);
+        while (race->go.load() == 0) std::this_thread::yield();
+        race->milliseconds[i].store(TimeOfBatch(&program));
+      }));
+    }
+    while (race->ready.load() < tenants) std::this_thread::yield();
+    race->go.store(1);
+    for (const pid_t child : children) EXPECT_EQ(ExitCode(child), 0);
+    if (tenants == 1) {
+      EXPECT_NEAR(race->milliseconds[0].load(), 200.0F, 4.0F);
+    }
+  }
+  // 200 / 0.454 = 440 when they start together; a late start makes it less for both.
+  for (const int i : {0, 1}) {
+    EXPECT_GT(race->milliseconds[i].load(), 300.0F);
+    EXPECT_LT(race->milliseconds[i].load(), 450.0F);
+  }
 }
 
 TEST_F(SharingTest, ServiceIsSplitExactly) {
@@ -96,40 +89,48 @@ TEST_F(SharingTest, ServiceIsSplitExactly) {
 
 TEST_F(SharingTest, TwoProcessesTogetherNeverGetMoreThanTheCardHas) {
   MakeNode(1, 4096);
-  auto* granted = Shared<std::atomic<uint64_t>>();
+  struct Tally {
+    std::atomic<int> ready{0};
+    std::atomic<int> full{0};
+    std::atomic<uint64_t> granted_mib{0};
+  };
+  constexpr int kChildren = 4;
+  auto* tally = Shared<Tally>();
   std::vector<pid_t> children;
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < kChildren; ++i) {
     children.push_back(Start([=] {
       Program program;
       program.Open();
+      tally->ready.fetch_add(1);
+      while (tally->ready.load() < kChildren) std::this_thread::yield();
       CUdeviceptr block = 0;
       uint64_t mine = 518;
       while (cuMemAlloc(&block, 2 << 20) == CUDA_SUCCESS) mine += 2;
-      granted->fetch_add(mine);
-      while (granted->load() < 4 * 518) std::this_thread::yield();
+      tally->granted_mib.fetch_add(mine);
+      tally->full.fetch_add(1);
       pause();
     }));
   }
-  // All four are full when together they hold nearly everything; then nobody may hold more.
-  while (granted->load() < 4090) std::this_thread::yield();
-  EXPECT_LE(granted->load(), 4096U);
-  EXPECT_EQ(Node().UsedMemory(0), granted->load() * kTestMiB);
+  while (tally->full.load() < kChildren) std::this_thread::yield();
+  EXPECT_EQ(tally->granted_mib.load(), 4096U);
+  EXPECT_EQ(Node().UsedMemory(0), 4096 * kTestMiB);
   for (const pid_t child : children) kill(child, SIGKILL);
   for (const pid_t child : children) ExitCode(child);
   EXPECT_EQ(Node().UsedMemory(0), 0U);
 }
 
-// Everything that touches the shared state, for ever.
+// Everything that touches the shared state, for ever; ends by itself only when something fails that
+// may not.
 void Churn() {
   Program program;
   program.Open();
   CUdeviceptr blocks[8] = {};
-  for (uint64_t i = 0;; ++i) {
+  for (uint64_t i = 0; !::testing::Test::HasFailure(); ++i) {
     CUdeviceptr& block = blocks[i % 8];
     if (block != 0) cuMemFree(block);
     block = 0;
-    cuMemAlloc(&block, size_t{1} << (12 + i % 16));
-    program.Launch(20);
+    EXPECT_EQ(cuMemAlloc(&block, size_t{1} << (12 + i % 16)), CUDA_SUCCESS);
+    EXPECT_EQ(program.Launch(20), CUDA_SUCCESS);
     if (i % 4 == 0) cuStreamSynchronize(program.stream);
     if (i % 64 == 0) {
       cuDevicePrimaryCtxReset(0);

@@ -22,7 +22,8 @@ Result<SharedState*> OpenExisting(const std::string& folder) {
 
 Result<Card*> FindCard(SharedState* state, uint32_t index) {
   if (index >= state->data().card_count) {
-    return Error{ErrorCode::kInvalidArgument, "card " + std::to_string(index) + " is not there: the node has " +
+    return Error{ErrorCode::kInvalidArgument, "card " + std::to_string(index) +
+                                                  " is not there: the node has " +
                                                   std::to_string(state->data().card_count)};
   }
   return &state->card(index);
@@ -32,13 +33,15 @@ void PrintCard(SharedState* state, uint32_t index) {
   Card& card = state->card(index);
   const unsigned char* u = card.uuid;
   unsigned int percent = 0;
-  for (const Seat& seat : card.seats) percent += seat.used_bytes.load() > 0 ? seat.percent.load() : 0;
-  std::printf("card %u: %s GPU-%02x%02x%02x%02x-... %s, %llu of %llu MiB used, busy %u %%, %d at work%s\n",
-              index, card.name, u[0], u[1], u[2], u[3], card.lost.load() != 0 ? "LOST" : "healthy",
-              static_cast<unsigned long long>(state->UsedMemory(index) / kMiB),
-              static_cast<unsigned long long>(card.memory_bytes / kMiB), percent,
-              std::popcount(CardShare(&card).Read(MonotonicNow()).busy),
-              card.stranger_bytes.load() > 0 ? ", part of it taken by krux-sim" : "");
+  for (const Seat& seat : card.seats)
+    percent += seat.used_bytes.load() > 0 ? seat.percent.load() : 0;
+  std::printf(
+      "card %u: %s GPU-%02x%02x%02x%02x-... %s, %llu of %llu MiB used, busy %u %%, %d at work%s\n",
+      index, card.name, u[0], u[1], u[2], u[3], card.lost.load() != 0 ? "LOST" : "healthy",
+      static_cast<unsigned long long>(state->UsedMemory(index) / kMiB),
+      static_cast<unsigned long long>(card.memory_bytes / kMiB), percent,
+      std::popcount(CardShare(&card).Read(MonotonicNow()).busy),
+      card.stranger_bytes.load() > 0 ? ", part of it taken by krux-sim" : "");
   for (const ProcessUse& use : state->Processes(index)) {
     const Seat& seat = card.seats[use.seat];
     std::printf("  pid %-8d %8llu MiB  busy %3u %%%s\n", use.pid,
@@ -60,7 +63,8 @@ Status SetLost(const std::string& folder, uint32_t index, bool is_lost) {
   return Ok();
 }
 
-// Memory that is taken by something outside of CUDA, as a display server or a foreign driver client.
+// Memory that is taken by something outside of CUDA, as a display server or a foreign driver
+// client.
 Status TakeMemory(const std::string& folder, uint32_t index, uint64_t mib) {
   KRUX_ASSIGN_OR_RETURN(SharedState* const state, OpenExisting(folder));
   KRUX_ASSIGN_OR_RETURN(Card* const card, FindCard(state, index));
@@ -84,12 +88,14 @@ int Main(int argc, char** argv) {
   CLI::App app("Makes a simulated GPU node, shows it, and breaks it while programs run.");
   app.require_subcommand(1);
   std::string folder = SimFolder();
-  app.add_option("--folder", folder, "Folder of the node (default $KRUX_SIM_FOLDER or /run/krux-sim)");
+  app.add_option("--folder", folder,
+                 "Folder of the node (default $KRUX_SIM_FOLDER or /run/krux-sim)");
   NodeOptions options;
   CLI::App* init = app.add_subcommand("init", "Make the node; fails if there is one");
   init->add_option("--gpus", options.gpus, "Number of cards");
   init->add_option("--model", options.model, "H200, H100, A100, L40S or T4");
-  init->add_option("--memory-mib", options.memory_mib, "Memory of each card (default: the model's)");
+  init->add_option("--memory-mib", options.memory_mib,
+                   "Memory of each card (default: the model's)");
   init->add_option("--name", options.name, "Name of the cards (default: the model's)");
   init->add_option("--node", options.node, "Node name: the same name gives the same card UUIDs");
   CLI::App* status = app.add_subcommand("status", "Show cards, processes, memory, busy share");
