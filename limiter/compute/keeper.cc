@@ -185,6 +185,7 @@ int64_t Keeper::NanosUntilPredictedDone(uint32_t gpu, Ticks now) {
 
 int64_t Keeper::LookAtEndedLease(uint32_t gpu, uint32_t epoch) {
   const Ticks now = TicksNow();
+  account_->Mine(gpu)->launches.store(IssuedOn(gpu), std::memory_order_relaxed);
   if (!words_->AllClear()) return kShortestLook / 4;
   if (!AllFinished(gpu, now)) {
     const int64_t left = NanosUntilPredictedDone(gpu, now) * 9 / 10;
@@ -203,6 +204,7 @@ int64_t Keeper::LookAtHeldLease(uint32_t gpu, uint32_t epoch, Ticks lease_end) {
   const Ticks now = TicksNow();
   View& view = views_[gpu];
   const uint64_t issued = IssuedOn(gpu);
+  account_->Mine(gpu)->launches.store(issued, std::memory_order_relaxed);
   const bool finished = words_->AllClear() && AllFinished(gpu, now);
   if (!finished || issued != view.issued || view.busy_until == 0) view.busy_until = now;
   view.issued = issued;

@@ -12,6 +12,8 @@ namespace krux::limiter {
 
 using Ticks = uint64_t;
 
+__extension__ typedef unsigned __int128 WideTicks;  // products of ticks and nanoseconds
+
 inline Ticks TicksNow() { return __rdtsc(); }
 
 // Ticks <-> nanoseconds at the rate that the limits page names.
@@ -19,10 +21,10 @@ class TickRate {
  public:
   explicit TickRate(uint64_t per_second) : per_second_(per_second) {}
   Ticks FromNanos(uint64_t nanos) const {
-    return static_cast<Ticks>(static_cast<unsigned __int128>(nanos) * per_second_ / 1000000000U);
+    return static_cast<Ticks>(static_cast<WideTicks>(nanos) * per_second_ / 1000000000U);
   }
   uint64_t ToNanos(Ticks ticks) const {
-    return static_cast<uint64_t>(static_cast<unsigned __int128>(ticks) * 1000000000U / per_second_);
+    return static_cast<uint64_t>(static_cast<WideTicks>(ticks) * 1000000000U / per_second_);
   }
 
  private:
