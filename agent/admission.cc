@@ -93,9 +93,11 @@ bool ChangesUnderLiving(const LedgerPod& old, const LedgerPod& plan) {
 }
 
 Verdict AdmitFromLedger(const NodeView& view, const Ledger& ledger, const Ledger::Place& place) {
-  if (!view.pods_known && ledger.FindContainer(place) != nullptr) {
-    return CheckRoom(view, ledger, *ledger.FindPod(place.pod_uid));
+  const LedgerPod* known = view.pods_known ? nullptr : ledger.FindPod(place.pod_uid);
+  if (known != nullptr && known->Find(place.container) != nullptr) {
+    return CheckRoom(view, ledger, *known);
   }
+  if (known != nullptr) return NoGpu("the ledger has no GPU for container " + place.container);
   return Wait(ErrorCode::kUnavailable,
               std::string("the kubelet has not told the agent about this pod yet") +
                   (view.pods_known ? "" : " (its Pods API does not answer)"));

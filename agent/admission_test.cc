@@ -187,6 +187,7 @@ TEST(AdmissionTest, KnownContainersRestartFromTheLedgerWhileThePodsAreUnknown) {
   view.pods_known = false;
   EXPECT_EQ(AdmitContainer(view, ledger, nullptr, {"u1", "c0"}).kind, Verdict::Kind::kAdmitted);
   EXPECT_EQ(AdmitContainer(view, ledger, nullptr, {"u2", "c0"}).kind, Verdict::Kind::kWait);
+  EXPECT_EQ(AdmitContainer(view, ledger, nullptr, {"u1", "other"}).kind, Verdict::Kind::kNoGpu);
 }
 
 TEST(AdmissionTest, PodsThatAreEndingGetNothingNew) {

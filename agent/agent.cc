@@ -1,5 +1,10 @@
 #include "agent/agent.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "common/file.h"
@@ -27,36 +32,48 @@ Agent::Agent(Options options, Parts parts)
 
 Result<std::unique_ptr<Agent>> Agent::Start(Options options, Parts parts) {
   std::unique_ptr<Agent> agent(new Agent(std::move(options), std::move(parts)));
-  Agent* a = agent.get();
-  const std::string& run = a->options_.run_folder;
-  KRUX_RETURN_IF_ERROR(MakeDirectories(run, 0755));
+  KRUX_RETURN_IF_ERROR(agent->Open());
+  return agent;
+}
+
+Status Agent::Open() {
   // First of all: a second agent on the same folder must change nothing.
-  KRUX_ASSIGN_OR_RETURN(
-      a->server_,
-      RequestServer::Listen(
-          a->loop_, run + "/" + names::kAgentSocket,
-          [a](api::Request request, const CallerPtr& caller) {
-            a->OnRequest(std::move(request), caller);
-          },
-          [a] { a->CheckIdle(); }));
-  KRUX_RETURN_IF_ERROR(MakeDirectories(a->ContainersFolder(), 0755));
-  KRUX_RETURN_IF_ERROR(MakeDirectories(a->ProcessesFolder(), 0700));
-  if (!a->options_.ledger_path.empty()) {
-    KRUX_ASSIGN_OR_RETURN(a->ledger_, LoadLedger(a->options_.ledger_path));
+  KRUX_RETURN_IF_ERROR(TakeRunFolder());
+  KRUX_RETURN_IF_ERROR(MakeDirectories(ContainersFolder(), 0755));
+  KRUX_RETURN_IF_ERROR(MakeDirectories(ProcessesFolder(), 0700));
+  if (!options_.ledger_path.empty()) {
+    KRUX_ASSIGN_OR_RETURN(ledger_, LoadLedger(options_.ledger_path));
   }
-  KRUX_ASSIGN_OR_RETURN(a->cards_, CardWatch::Start(a->loop_, a->parts_.probe,
-                                                    [a] { a->TryWaitingSoon(); }));
-  a->AdoptAll();
-  a->SweepSoon();
-  if (a->parts_.pods != nullptr) {
-    a->parts_.pods->Start([a, alive = std::weak_ptr<bool>(a->alive_)](PodEvent event) {
-      a->loop_.Post([a, alive, event = std::move(event)] {
-        if (!alive.expired()) a->OnPodEvent(event);
+  KRUX_ASSIGN_OR_RETURN(
+      cards_, CardWatch::Start(loop_, parts_.probe, [this] { TryWaitingSoon(); }));
+  AdoptAll();
+  SweepSoon();
+  if (parts_.pods != nullptr) {
+    parts_.pods->Start([this, alive = std::weak_ptr<bool>(alive_)](PodEvent event) {
+      loop_.Post([this, alive, event = std::move(event)] {
+        if (!alive.expired()) OnPodEvent(event);
       });
     });
   }
-  a->CheckIdle();
-  return agent;
+  KRUX_ASSIGN_OR_RETURN(
+      server_, RequestServer::Listen(
+                   loop_, options_.run_folder + "/" + names::kAgentSocket,
+                   [this](api::Request request, const CallerPtr& caller) {
+                     OnRequest(std::move(request), caller);
+                   },
+                   [this] { CheckIdle(); }));
+  CheckIdle();
+  return Ok();
+}
+
+Status Agent::TakeRunFolder() {
+  KRUX_RETURN_IF_ERROR(MakeDirectories(options_.run_folder, 0755));
+  const std::string path = options_.run_folder + "/agent.lock";
+  lock_.Reset(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!lock_.valid()) return ErrnoError(errno, "opening " + path);
+  if (flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return Ok();
+  return Error{ErrorCode::kAlreadyExists,
+               "another krux-agent runs with the run folder " + options_.run_folder};
 }
 
 Agent::~Agent() {
@@ -144,7 +161,6 @@ Result<api::CreateAnswer> Agent::MakeCreateAnswer(const Container& container) co
   api::CreateAnswer answer;
   answer.granted = true;
   answer.driver_files = driver.files;
-  answer.mounts = driver.mounts;
   answer.mounts.push_back({container.folder(), names::kContainerMount, true});
   answer.limiter_path = options_.limiter_path;
   std::set<std::string> nodes;
@@ -154,6 +170,10 @@ Result<api::CreateAnswer> Agent::MakeCreateAnswer(const Container& container) co
       return Error{ErrorCode::kUnavailable, "GPU " + grant.uuid + " went away: try again"};
     }
     for (std::string& node : driver.NodesOf(*device)) nodes.insert(std::move(node));
+    for (api::Mount& mount : driver.MountsOf(*device)) {
+      const auto same = std::find(answer.mounts.begin(), answer.mounts.end(), mount);
+      if (same == answer.mounts.end()) answer.mounts.push_back(std::move(mount));
+    }
   }
   answer.device_nodes.assign(nodes.begin(), nodes.end());
   return answer;

@@ -83,6 +83,8 @@ class Agent {
   };
 
   Agent(Options options, Parts parts);
+  Status Open();
+  Status TakeRunFolder();
 
   // agent.cc: requests
   void OnRequest(api::Request request, const CallerPtr& caller);
@@ -149,6 +151,7 @@ class Agent {
   EventLoop::TimerId idle_timer_{};
   EventLoop::TimerId sweep_timer_{};
   uint64_t sweeps_ = 0;
+  UniqueFd lock_;  // one agent a run folder
   std::unique_ptr<RequestServer> server_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::unique_ptr<Worker> worker_;  // kubelet calls, /proc walks, the descriptor store

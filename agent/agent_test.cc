@@ -29,6 +29,7 @@ TEST(AgentTest, CreateGivesFolderAndPagesAndAKilledProcessIsCredited) {
   EXPECT_TRUE(answer->granted);
   EXPECT_EQ(answer->limiter_path, "/opt/libkrux.so");
   EXPECT_THAT(answer->driver_files, testing::ElementsAre("/drivers/libcuda.so.1"));
+  EXPECT_THAT(answer->device_nodes, testing::ElementsAre("/dev/nvidia0"));
   ASSERT_EQ(answer->mounts.size(), 1u);
   EXPECT_EQ(answer->mounts[0].host, world.FolderOf("id1"));
   EXPECT_TRUE(answer->mounts[0].read_only);

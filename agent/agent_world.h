@@ -252,7 +252,7 @@ class AgentWorld {
     KRUX_ASSIGN_OR_RETURN(parts.leases, LeaseService::Start(Arbiter::Options{}));
     parts.probe = [state = nvml]() -> Result<CardWatch::Found> {
       CardWatch::Found found;
-      found.driver.kind = gpu::DriverKind::kSim;
+      found.driver.kind = gpu::DriverKind::kNvidia;
       found.driver.files = {"/drivers/libcuda.so.1"};
       found.nvml = std::make_shared<FakeNvml>(state);
       return found;

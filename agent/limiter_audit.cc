@@ -13,7 +13,7 @@ constexpr Nanos kFirstRetry = 20 * kMillisecond;
 constexpr Nanos kSlowRetry = 200 * kMillisecond;
 constexpr int kQuickTries = 25;       // half a second
 constexpr int kDriverTries = 50;      // with a driver that gives no answer: 10 seconds
-constexpr int kContextTries = 50;     // the driver lists a new context within some milliseconds
+constexpr int kContextTries = 1000;   // a program that allocates all the time: some minutes
 
 }  // namespace
 
@@ -29,7 +29,10 @@ void LimiterSessions::AuditSoon(Nanos delay) {
 }
 
 void LimiterSessions::MarkAsked() {
-  for (auto& [settle, tries] : settles_) tries = std::max(tries, 0);
+  for (auto& [settle, sample] : settles_) {
+    sample.audits = std::max(sample.audits, 0);
+    sample.charged_when_asked = account_.Charged(settle.slot, settle.gpu);
+  }
   for (auto& [slot, process] : processes_) {
     if (process.ended) process.audits = std::max(process.audits, 0);
   }
@@ -65,32 +68,36 @@ void LimiterSessions::AuditSeeds(const std::vector<Memory>& memory) {
   }
 }
 
+// True when two audits in a row saw the same figures, and nothing moved while the driver answered.
+bool LimiterSessions::IsStable(const Settle& settle, uint64_t driver_bytes, Sample& sample) {
+  const uint64_t charged = account_.Charged(settle.slot, settle.gpu);
+  const bool stable = charged == sample.charged_when_asked && charged == sample.charged &&
+                      driver_bytes == sample.driver;
+  sample.charged = charged == sample.charged_when_asked ? charged : UINT64_MAX;
+  sample.driver = driver_bytes;
+  return stable;
+}
+
+// True when the context needs no further audit.
+bool LimiterSessions::AuditContext(const Settle& settle, Sample& sample, const Memory& figures) {
+  const auto process = processes_.find(settle.slot);
+  if (process == processes_.end() || process->second.ended || ++sample.audits > kContextTries) {
+    return true;
+  }
+  if (!figures) return false;
+  const auto listed = figures->find(process->second.id.pid);
+  if (listed == figures->end() || !IsStable(settle, listed->second, sample)) return false;
+  const auto settled = account_.SettleContext(settle.slot, settle.gpu, listed->second);
+  if (!settled) return false;
+  if (settled->only_context) hooks_.context_learned(settle.gpu, settled->context_bytes);
+  return true;
+}
+
 void LimiterSessions::AuditContexts(const std::vector<Memory>& memory) {
   for (auto it = settles_.begin(); it != settles_.end();) {
-    const Settle settle = it->first;
-    if (it->second == kNotAsked) {
-      ++it;
-      continue;
-    }
-    const auto process = processes_.find(settle.slot);
-    if (process == processes_.end() || process->second.ended || ++it->second > kContextTries) {
-      it = settles_.erase(it);
-      continue;
-    }
-    const Memory& figures = memory[settle.gpu];
-    const auto listed = figures ? figures->find(process->second.id.pid)
-                                : std::map<pid_t, uint64_t>::const_iterator();
-    if (!figures || listed == figures->end()) {
-      ++it;
-      continue;
-    }
-    const auto settled = account_.SettleContext(settle.slot, settle.gpu, listed->second);
-    if (!settled) {
-      ++it;
-      continue;
-    }
-    if (settled->only_context) hooks_.context_learned(settle.gpu, settled->context_bytes);
-    it = settles_.erase(it);
+    const bool asked = it->second.audits != kNotAsked;
+    const bool done = asked && AuditContext(it->first, it->second, memory[it->first.gpu]);
+    it = done ? settles_.erase(it) : std::next(it);
   }
 }
 
@@ -100,6 +107,7 @@ void LimiterSessions::AuditEnded(const std::vector<Memory>& memory) {
   std::vector<uint32_t> gone;
   int tries = 0;
   bool waiting = !settles_.empty();
+  for (const auto& [settle, sample] : settles_) tries = std::max(tries, sample.audits);
   for (auto& [slot, process] : processes_) {
     if (!process.ended) continue;
     if (process.audits == kNotAsked) {

@@ -14,6 +14,8 @@ namespace krux::agent {
 namespace {
 
 constexpr size_t kMaxConnections = kMaxPageProcesses + 64;
+// So many, then it is the others' turn: a process that floods the agent delays nobody for long.
+constexpr int kMessagesAtOnce = 16;
 constexpr size_t kMaxProcessFile = 64 * 1024;
 
 template <typename T>
@@ -73,7 +75,7 @@ void LimiterSessions::OnAccept() {
 void LimiterSessions::OnReadable(int fd) {
   // Larger than any message of the protocol: a longer one is cut off and so refused by its size.
   char buffer[64];
-  while (true) {
+  for (int i = 0; i < kMessagesAtOnce; ++i) {
     const ssize_t n = recv(fd, buffer, sizeof buffer, MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
@@ -226,7 +228,7 @@ bool LimiterSessions::OnEvent(int fd, const wire::Event& event) {
   if (process == processes_.end() || process->second.connection != fd) return false;
   if (event.gpu >= options_.gpu_count) return false;
   if (event.kind == wire::EventKind::kContextMade) {
-    settles_[{slot, event.gpu}] = kNotAsked;
+    settles_[{slot, event.gpu}] = Sample{};
     AuditSoon(0);
     return true;
   }

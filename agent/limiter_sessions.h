@@ -98,6 +98,15 @@ class LimiterSessions {
     bool ask_driver = true;    // credited only when the driver no longer lists it
     int audits = kNotAsked;    // since it ended
   };
+  // What the last audit saw of a context that is to be settled. Only two audits in a row that see
+  // the same can tell the context from the rest: a program that allocates moves both figures, and
+  // never at the same moment.
+  struct Sample {
+    int audits = kNotAsked;
+    uint64_t charged_when_asked = 0;
+    uint64_t charged = UINT64_MAX;
+    uint64_t driver = UINT64_MAX;
+  };
   struct Settle {
     uint32_t slot;
     uint32_t gpu;
@@ -135,6 +144,8 @@ class LimiterSessions {
   void AuditSeeds(const std::vector<Memory>& memory);
   void AuditEnded(const std::vector<Memory>& memory);
   void AuditContexts(const std::vector<Memory>& memory);
+  bool AuditContext(const Settle& settle, Sample& sample, const Memory& figures);
+  bool IsStable(const Settle& settle, uint64_t driver_bytes, Sample& sample);
 
   EventLoop& loop_;
   LeaseService& leases_;
@@ -144,7 +155,7 @@ class LimiterSessions {
   UniqueFd listener_;
   std::map<int, Connection> connections_;
   std::map<uint32_t, Process> processes_;  // by slot
-  std::map<Settle, int> settles_;          // with the number of audits that tried
+  std::map<Settle, Sample> settles_;
   Nanos last_audit_ = 0;
   bool audit_running_ = false;
   bool audit_timer_set_ = false;
