@@ -69,14 +69,14 @@ class Arbiter {
 
   struct View {
     Shares shares;
-    double weight = 0;       // its part in the queue, as 1 = the whole card
+    double weight = 0;  // its part in the queue, as 1 = the whole card
     bool waiting = false;
     bool holding = false;
-    bool parked = false;     // holds a lease but has no work
+    bool parked = false;  // holds a lease but has no work
     bool straggling = false;
-    Nanos waiting_for = 0;   // since it asked
-    Nanos used = 0;          // GPU time in all
-    double share_1s = 0;     // of the last second, 0 .. 1
+    Nanos waiting_for = 0;  // since it asked
+    Nanos used = 0;         // GPU time in all
+    double share_1s = 0;    // of the last second, 0 .. 1
     double share_60s = 0;
   };
 
@@ -113,21 +113,21 @@ class Arbiter {
   struct Tenant {
     Shares shares;
     double weight = 0;
-    double virtual_time = 0;    // nanoseconds of use / weight
+    double virtual_time = 0;  // nanoseconds of use / weight
     Lease lease = Lease::kNone;
-    bool wants = false;         // waits for a lease
-    bool fresh = false;         // has come into the queue since the last decision
+    bool wants = false;  // waits for a lease
+    bool fresh = false;  // has come into the queue since the last decision
     bool parked = false;
     Nanos wants_since = 0;
-    Nanos queued_since = 0;     // its place among those that are level; newcomers get some ahead
-    Nanos lingers_until = 0;    // it lost its lease with work to do and will soon ask again
-    Nanos begin = 0;            // of the lease
-    Nanos turn_end = 0;         // of its turn among the others
-    Nanos end = 0;              // of the lease: the turn's or the budget's, whichever is first
-    Nanos ended = 0;            // when it was taken back
+    Nanos queued_since = 0;   // its place among those that are level; newcomers get some ahead
+    Nanos lingers_until = 0;  // it lost its lease with work to do and will soon ask again
+    Nanos begin = 0;          // of the lease
+    Nanos turn_end = 0;       // of its turn among the others
+    Nanos end = 0;            // of the lease: the turn's or the budget's, whichever is first
+    Nanos ended = 0;          // when it was taken back
     Nanos parked_since = 0;
     Nanos charged_until = 0;
-    Nanos budget = 0;           // `fixed`: GPU time left in this period; negative: debt
+    Nanos budget = 0;  // `fixed`: GPU time left in this period; negative: debt
     Nanos used = 0;
     UsageMeter meter;
   };
@@ -135,10 +135,10 @@ class Arbiter {
   // All that compete for the GPU now, seen from the holder of a turn.
   struct Field {
     size_t others = 0;
-    double weight = 0;         // sum, the holder's included
-    double smallest = 1;       // smallest weight / sum
+    double weight = 0;    // sum, the holder's included
+    double smallest = 1;  // smallest weight / sum
     bool latency = false;
-    double first_rank = 0;     // of the others
+    double first_rank = 0;  // of the others
   };
 
   static Class ClassOf(const Tenant& tenant);

@@ -22,6 +22,9 @@ class Dice {
 };
 
 constexpr Nanos kRun = 2 * kSecond;
+constexpr Nanos kLengths[] = {50 * kMicrosecond, 300 * kMicrosecond, 2 * kMillisecond,
+                              20 * kMillisecond};
+constexpr uint32_t kSchedules = 1250;  // of each part
 
 Shares RandomShares(Dice& dice, uint32_t* left) {
   Shares shares;
@@ -36,8 +39,6 @@ Shares RandomShares(Dice& dice, uint32_t* left) {
 }
 
 ClientPlan RandomClient(Dice& dice, uint32_t* left) {
-  constexpr Nanos kLengths[] = {50 * kMicrosecond, 300 * kMicrosecond, 2 * kMillisecond,
-                                20 * kMillisecond};
   ClientPlan plan;
   plan.shares = RandomShares(dice, left);
   plan.kernel = kLengths[dice.Between(0, 3)];
@@ -108,7 +109,6 @@ void RunOne(uint32_t seed) {
 class ArbiterRandom : public ::testing::TestWithParam<uint32_t> {};
 
 TEST_P(ArbiterRandom, SchedulesKeepTheInvariants) {
-  constexpr uint32_t kSchedules = 1250;
   for (uint32_t seed = GetParam() * kSchedules; seed < (GetParam() + 1) * kSchedules; ++seed) {
     SCOPED_TRACE(seed);
     RunOne(seed);

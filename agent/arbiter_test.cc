@@ -70,8 +70,8 @@ TEST_P(SharesHold, WithinHalfAPointAndTheCardIsFull) {
 
 std::vector<Mix> Mixes() {
   std::vector<Mix> mixes;
-  for (const auto& cores : std::vector<std::vector<uint32_t>>{
-           {30, 70}, {50, 50}, {10, 90}, {20, 30, 50}}) {
+  for (const auto& cores :
+       std::vector<std::vector<uint32_t>>{{30, 70}, {50, 50}, {10, 90}, {20, 30, 50}}) {
     for (const Nanos kernel : kKernels) mixes.push_back({cores, std::vector(cores.size(), kernel)});
     std::vector<Nanos> mixed(cores.size(), 50 * kMicrosecond);
     mixed.back() = 20 * kMillisecond;

@@ -19,8 +19,8 @@ namespace krux::agent {
 struct ClientPlan {
   Shares shares;
   Nanos kernel = 2 * kMillisecond;
-  Nanos burst = 0;          // GPU time wanted at once; 0 = without end
-  Nanos gap = 0;            // of the host between bursts
+  Nanos burst = 0;  // GPU time wanted at once; 0 = without end
+  Nanos gap = 0;    // of the host between bursts
   Nanos arrives = 0;
   Nanos leaves = Arbiter::kOpenEnd;
   bool never_drains = false;
@@ -35,12 +35,12 @@ class World {
     bool present = false;
     bool running = false;
     bool granted = false;
-    bool reporting = false;     // its message that it has no work is on the way
-    Nanos first_kernel = 0;     // of this lease
+    bool reporting = false;  // its message that it has no work is on the way
+    Nanos first_kernel = 0;  // of this lease
     Nanos lease_end = 0;
     Nanos left_of_burst = 0;
-    uint64_t lease = 0;         // events of older leases are void
-    Nanos gpu_time = 0;         // kernels that ran
+    uint64_t lease = 0;  // events of older leases are void
+    Nanos gpu_time = 0;  // kernels that ran
     Nanos ended = 0;
     Nanos last_progress = 0;
     Nanos longest_gap = 0;
@@ -192,8 +192,10 @@ class World {
     client.reporting = false;
     if (client.plan.never_drains) return;
     // A lease that the agent has not ended yet only stops being used.
-    if (client.granted) arbiter_.OnIdle(id, now_);
-    else arbiter_.OnDrained(id, now_);
+    if (client.granted)
+      arbiter_.OnIdle(id, now_);
+    else
+      arbiter_.OnDrained(id, now_);
   }
 
   void Stop(Client& client, Nanos when) {
@@ -243,7 +245,8 @@ class World {
         client.granted = client.running = true;
         client.first_kernel = now_ + kWakeUp;
         client.lease_end = action.deadline;
-        client.longest_gap = std::max(client.longest_gap, client.first_kernel - client.last_progress);
+        client.longest_gap =
+            std::max(client.longest_gap, client.first_kernel - client.last_progress);
         Plan(action.tenant, client, action.deadline);
         break;
       case Arbiter::Action::Kind::kExtend:
@@ -256,8 +259,10 @@ class World {
         client.granted = false;
         client.ended = now_;
         if (client.plan.never_drains) break;
-        if (client.running) Plan(action.tenant, client, std::min(now_, client.lease_end));
-        else NoWork(action.tenant, client);
+        if (client.running)
+          Plan(action.tenant, client, std::min(now_, client.lease_end));
+        else
+          NoWork(action.tenant, client);
         break;
     }
   }

@@ -97,6 +97,7 @@ void LeaseCard::OnProcessLeft(LeaseId id, Nanos now) {
 void LeaseCard::OnTimer(Nanos now) {
   for (auto& [id, lease] : leases_) {
     if (now < lease.look_again) continue;
+    lease.look_again = Arbiter::kOpenEnd;
     CheckDrain(id, lease, now);
     CheckHeld(id, lease, now);
   }
@@ -234,8 +235,10 @@ void LeaseCard::CheckHeld(LeaseId id, Lease& lease, Nanos now) {
   if (!lease.held) return;
   if (!HasWork(lease, lease.epoch)) {
     const bool comes = !lease.claimed && HasBlocked(lease) && now < lease.granted + kClaimByBlocked;
-    if (comes) lease.look_again = now + kClaimWithin;
-    else Park(id, lease, now);
+    if (comes)
+      lease.look_again = now + kClaimWithin;
+    else
+      Park(id, lease, now);
     return;
   }
   lease.claimed = true;

@@ -62,11 +62,11 @@ class LeaseCard {
  private:
   struct Lease {
     LeasePlace place;
-    uint32_t epoch = 0;       // as in the lease word
+    uint32_t epoch = 0;  // as in the lease word
     bool held = false;
-    bool claimed = false;     // a process has taken the held lease up
+    bool claimed = false;  // a process has taken the held lease up
     Nanos granted = 0;
-    uint32_t draining = 0;    // the epoch that was taken back and is not drained; 0 = none
+    uint32_t draining = 0;  // the epoch that was taken back and is not drained; 0 = none
     Nanos drain_since = 0;
     Nanos look_again = Arbiter::kOpenEnd;
     GpuLimits& word() const { return place.limits->gpus[place.page_gpu]; }

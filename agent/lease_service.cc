@@ -98,8 +98,7 @@ class LeaseServiceImpl : public LeaseService {
                    "tenant " + name + " already has its GPU " + std::to_string(gpu.page_gpu)};
     }
     gpu.limits->tsc_per_second.store(tsc_per_second_);
-    LeaseCard& card =
-        cards_.try_emplace(gpu.gpu_uuid, options_, tsc_per_second_).first->second;
+    LeaseCard& card = cards_.try_emplace(gpu.gpu_uuid, options_, tsc_per_second_).first->second;
     const Place place{&card, gpu.gpu_uuid, next_id_++};
     tenant.gpus.emplace(gpu.page_gpu, place);
     card.Add(place.id, LeasePlace{gpu.page_gpu, gpu.limits, gpu.account, &tenant.processes},

@@ -38,8 +38,8 @@ class LeaseService {
   // One GPU of a tenant (a tenant is a container). The pages stay mapped until RemoveTenant has
   // returned.
   struct TenantGpu {
-    std::string gpu_uuid;             // tenants with the same one share that card
-    uint32_t page_gpu = 0;            // its index in both pages
+    std::string gpu_uuid;   // tenants with the same one share that card
+    uint32_t page_gpu = 0;  // its index in both pages
     LimitsPage* limits = nullptr;
     const AccountPage* account = nullptr;
     Shares shares;

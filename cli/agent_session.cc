@@ -1,7 +1,7 @@
 #include "cli/agent_session.h"
 
-#include <nlohmann/json.hpp>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include <utility>
 

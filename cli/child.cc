@@ -20,7 +20,8 @@
 namespace krux::cli {
 namespace {
 
-constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH};
+constexpr int kForwarded[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
+                              SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH};
 
 class Environment {
  public:
@@ -49,6 +50,7 @@ class Environment {
 
 std::vector<char*> Pointers(const std::vector<std::string>& words) {
   std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
   for (const auto& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
   pointers.push_back(nullptr);
   return pointers;
@@ -63,8 +65,9 @@ sigset_t ForwardedAndChild() {
 }
 
 // In the child, between fork and exec.
-[[noreturn]] void BecomeCommand(const std::vector<char*>& command, const std::vector<char*>& environment,
-                                const sigset_t& mask, pid_t parent, int failure) {
+[[noreturn]] void BecomeCommand(const std::vector<char*>& command,
+                                const std::vector<char*>& environment, const sigset_t& mask,
+                                pid_t parent, int failure) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(kExitTrouble);  // krux died before the line above
   sigprocmask(SIG_SETMASK, &mask, nullptr);
@@ -79,8 +82,9 @@ int ExitCode(int status) {
 }
 
 void WarnAgentGone() {
-  std::fprintf(stderr,
-               "krux: the agent is gone: memory limits stay, GPU time falls back to fixed windows\n");
+  std::fprintf(
+      stderr,
+      "krux: the agent is gone: memory limits stay, GPU time falls back to fixed windows\n");
 }
 
 // Hands a signal on, unless the terminal has sent it to the whole foreground group already.

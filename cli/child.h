@@ -21,10 +21,11 @@ constexpr int kExitNotFound = 127;
 std::vector<std::string> ChildEnvironment(const std::vector<std::string>& environment,
                                           const Session& session);
 
-// Runs the command and waits for it. Signals that were sent to krux alone go on to the command; those
-// of the terminal reach it by themselves. The command is killed when krux dies (PR_SET_PDEATHSIG),
-// because the grant ends with krux's connection. Returns the command's exit code, 128 + n when
-// signal n ended it, or one of the codes above after a message on standard error.
+// Runs the command and waits for it. Signals that were sent to krux alone go on to the command;
+// those of the terminal reach it by themselves. The command is killed when krux dies
+// (PR_SET_PDEATHSIG), because the grant ends with krux's connection. Returns the command's exit
+// code, 128 + n when signal n ended it, or one of the codes above after a message on standard
+// error.
 int RunChild(const std::vector<std::string>& command, const std::vector<std::string>& environment,
              const Session& session);
 

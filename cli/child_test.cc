@@ -25,9 +25,10 @@ Session Granted() {
 TEST(ChildEnvironment, PutsTheLimiterFirst) {
   const auto environment =
       ChildEnvironment({"LD_PRELOAD=/x.so", "HOME=/root", "CUDA_VISIBLE_DEVICES=7"}, Granted());
-  EXPECT_THAT(environment, UnorderedElementsAre("LD_PRELOAD=/opt/libkrux.so:/x.so", "HOME=/root",
-                                                "CUDA_VISIBLE_DEVICES=GPU-a,GPU-b",
-                                                "KRUX_CONTAINER_FOLDER=/run/krux-local/containers/run-1"));
+  EXPECT_THAT(environment,
+              UnorderedElementsAre("LD_PRELOAD=/opt/libkrux.so:/x.so", "HOME=/root",
+                                   "CUDA_VISIBLE_DEVICES=GPU-a,GPU-b",
+                                   "KRUX_CONTAINER_FOLDER=/run/krux-local/containers/run-1"));
 }
 
 TEST(ChildEnvironment, NamesTheSimulatedCardsLibrariesOnlyWhenUsed) {

@@ -62,19 +62,19 @@ Result<Installation> FindInstallation() {
   KRUX_ASSIGN_OR_RETURN(const std::string own, OwnFolder());
   Installation found;
   KRUX_ASSIGN_OR_RETURN(found.agent, FirstThere("krux-agent", AgentPlaces(own), X_OK));
-  KRUX_ASSIGN_OR_RETURN(
-      found.limiter,
-      FirstThere("libkrux.so",
-                 {own + "/../lib/libkrux.so", own + "/../lib/krux/libkrux.so",
-                  "/usr/lib/krux/libkrux.so"},
-                 R_OK));
+  KRUX_ASSIGN_OR_RETURN(found.limiter,
+                        FirstThere("libkrux.so",
+                                   {own + "/../lib/libkrux.so", own + "/../lib/krux/libkrux.so",
+                                    "/usr/lib/krux/libkrux.so"},
+                                   R_OK));
   if (found.limiter.find_first_of(" :") != std::string::npos) {
-    return Error{ErrorCode::kFailedPrecondition,
-                 "the path " + found.limiter +
-                     " has a blank or a colon, which LD_PRELOAD can't hold: install Krux elsewhere"};
+    return Error{
+        ErrorCode::kFailedPrecondition,
+        "the path " + found.limiter +
+            " has a blank or a colon, which LD_PRELOAD can't hold: install Krux elsewhere"};
   }
-  for (const std::string& folder : {own + "/../sim", own + "/../lib/krux/sim",
-                                    std::string("/usr/lib/krux/sim")}) {
+  for (const std::string& folder :
+       {own + "/../sim", own + "/../lib/krux/sim", std::string("/usr/lib/krux/sim")}) {
     char resolved[PATH_MAX];
     if (access((folder + "/libcuda.so.1").c_str(), R_OK) != 0) continue;
     if (realpath(folder.c_str(), resolved) == nullptr) continue;
@@ -94,7 +94,7 @@ std::string LocalFolder(const std::string& chosen) {
 
 Status PrepareFolder(const std::string& folder) {
   KRUX_RETURN_IF_ERROR(MakeDirectories(folder, 0755));
-  struct stat about {};
+  struct stat about{};
   if (lstat(folder.c_str(), &about) != 0) return ErrnoError(errno, folder);
   const bool ours = about.st_uid == geteuid() || about.st_uid == 0;
   if (!S_ISDIR(about.st_mode) || !ours || (about.st_mode & (S_IWGRP | S_IWOTH)) != 0) {

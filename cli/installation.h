@@ -28,8 +28,8 @@ std::string LocalFolder(const std::string& chosen);
 // writable by nobody else, because whoever writes in it can pose as the agent.
 Status PrepareFolder(const std::string& folder);
 
-// Folder with the state of the simulated card: $KRUX_SIM_FOLDER when it is an absolute path, else /run/krux-sim for root and
-// "sim" in the local folder for others.
+// Folder with the state of the simulated card: $KRUX_SIM_FOLDER when it is an absolute path, else
+// /run/krux-sim for root and "sim" in the local folder for others.
 std::string SimFolder(const std::string& local_folder);
 
 }  // namespace krux::cli

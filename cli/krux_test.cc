@@ -56,8 +56,8 @@ class FakeAgent {
   }
   std::string status = std::string(R"({"v":1,"ok":true,"driver":"sim","gpus":[{"uuid":")") + kUuid +
                        R"(","memoryMiB":8192}],"pods":[]})";
-  std::string refusal;  // not empty: "run" is answered by it
-  std::atomic<int> returned{0};   // containers given back
+  std::string refusal;           // not empty: "run" is answered by it
+  std::atomic<int> returned{0};  // containers given back
 
  private:
   void Serve() {
@@ -130,6 +130,7 @@ class KruxTest : public ::testing::Test {
   pid_t Start(std::vector<std::string> words, const std::string& program = KRUX_PROGRAM) {
     words.insert(words.begin(), program);
     std::vector<char*> arguments;
+    arguments.reserve(words.size() + 1);
     for (auto& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
     const std::string out = folder_ + "/out";
@@ -237,8 +238,8 @@ TEST_F(KruxTest, TheCommandSeesItsContainer) {
   FakeAgent agent(run_folder());
   const Outcome outcome =
       RunShell("echo $KRUX_CONTAINER_FOLDER; echo $LD_PRELOAD; echo $CUDA_VISIBLE_DEVICES");
-  EXPECT_EQ(outcome.out, run_folder() + "/containers/run-1\n" + run_folder() + "/nothing.so\n" +
-                             kUuid + "\n");
+  EXPECT_EQ(outcome.out,
+            run_folder() + "/containers/run-1\n" + run_folder() + "/nothing.so\n" + kUuid + "\n");
 }
 
 TEST_F(KruxTest, GivesTheCommandsExitCode) {
@@ -311,7 +312,8 @@ TEST_F(KruxTest, SaysWhyTheAgentRefused) {
 
 TEST_F(KruxTest, SaysThatThereIsNoCard) {
   FakeAgent agent(run_folder());
-  agent.status = R"({"v":1,"ok":true,"driver":"none","driverReason":"no driver","gpus":[],"pods":[]})";
+  agent.status =
+      R"({"v":1,"ok":true,"driver":"none","driverReason":"no driver","gpus":[],"pods":[]})";
   const Outcome outcome = RunShell("echo never");
   EXPECT_EQ(outcome.code, 125);
   EXPECT_THAT(outcome.error, HasSubstr("no GPU found (no driver)"));
@@ -356,7 +358,8 @@ class KruxStartsAgents : public KruxTest {
   }
   void InstallAgent(const std::string& script) {
     const std::string path = folder_ + "/bin/krux-agent";
-    std::ofstream(path) << "#!/bin/sh\necho started >> " << folder_ << "/starts\n" << script << "\n";
+    std::ofstream(path) << "#!/bin/sh\necho started >> " << folder_ << "/starts\n"
+                        << script << "\n";
     chmod(path.c_str(), 0755);
   }
   pid_t StartCopy() {

@@ -40,9 +40,9 @@ Result<UniqueFd> Lock(const std::string& folder) {
   for (const Nanos end = MonotonicNow() + kPatience; flock(lock.get(), LOCK_EX | LOCK_NB) != 0;) {
     if (errno != EWOULDBLOCK && errno != EINTR) return ErrnoError(errno, "locking " + path);
     if (MonotonicNow() > end) {
-      return Error{ErrorCode::kDeadlineExceeded,
-                   "another krux has been starting the local agent for 30 s; see " + folder +
-                       "/agent.log"};
+      return Error{
+          ErrorCode::kDeadlineExceeded,
+          "another krux has been starting the local agent for 30 s; see " + folder + "/agent.log"};
     }
     Pause();
   }
@@ -67,17 +67,19 @@ Result<UniqueFd> Lock(const std::string& folder) {
 Result<pid_t> StartAgent(const std::string& folder, const std::string& driver,
                          const std::string& sim_folder) {
   KRUX_ASSIGN_OR_RETURN(const Installation installation, FindInstallation());
-  std::vector<std::string> words{installation.agent, "--local",  "--run-folder", folder,
-                                 "--limiter",        installation.limiter, "--gpu", driver,
-                                 "--sim-folder",     sim_folder};
+  std::vector<std::string> words{
+      installation.agent,   "--local", "--run-folder", folder,         "--limiter",
+      installation.limiter, "--gpu",   driver,         "--sim-folder", sim_folder};
   if (!installation.sim_libraries.empty()) {
     words.insert(words.end(), {"--sim-libraries", installation.sim_libraries});
   }
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (auto& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   const std::string path = folder + "/agent.log";
-  const UniqueFd log(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  const UniqueFd log(
+      open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
   const UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!log.valid() || !null.valid()) return ErrnoError(errno, "opening " + path);
   const pid_t pid = fork();

@@ -44,12 +44,13 @@ class LocalShare : public ::testing::Test {
 
   pid_t Start(const std::string& name, const std::vector<std::string>& flags,
               const std::vector<std::string>& command) {
-    std::vector<std::string> words{KRUX_PROGRAM, "run", "--gpu", "sim", "--run-folder",
-                                   folder_ + "/run"};
+    std::vector<std::string> words{KRUX_PROGRAM, "run",          "--gpu",
+                                   "sim",        "--run-folder", folder_ + "/run"};
     words.insert(words.end(), flags.begin(), flags.end());
     words.emplace_back("--");
     words.insert(words.end(), command.begin(), command.end());
     std::vector<char*> arguments;
+    arguments.reserve(words.size() + 1);
     for (auto& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
     const std::string out = folder_ + "/" + name;
@@ -75,9 +76,9 @@ class LocalShare : public ::testing::Test {
 
   // The loop count of a kernel of `kernel_us` on this card.
   std::string Iterations(int kernel_us) {
-    const auto lines =
-        Finish("calibrate", Start("calibrate", {"--gpumem", "2GiB"},
-                                  {KRUX_DEMO, "calibrate", "--kernel-us", std::to_string(kernel_us)}));
+    const auto lines = Finish(
+        "calibrate", Start("calibrate", {"--gpumem", "2GiB"},
+                           {KRUX_DEMO, "calibrate", "--kernel-us", std::to_string(kernel_us)}));
     return lines.empty() ? "1" : std::to_string(lines[0]["iters"].get<uint64_t>());
   }
 
@@ -121,9 +122,9 @@ TEST_F(LocalShare, TwoSaturatingProgramsGet30To70) {
 
 TEST_F(LocalShare, ALoneFixedProgramGetsItsCeiling) {
   const std::string iterations = Iterations(2000);
-  const auto got = Samples(Finish(
-      "a", Start("a", {"--gpumem", "2GiB", "--gpucores", "30", "--policy", "fixed"},
-                 Saturate(iterations))));
+  const auto got =
+      Samples(Finish("a", Start("a", {"--gpumem", "2GiB", "--gpucores", "30", "--policy", "fixed"},
+                                Saturate(iterations))));
   ASSERT_GE(got.size(), 4U);
   const double rate = (got.back().kernels - got[1].kernels) / (got.back().time - got[1].time);
   EXPECT_LE(100 * rate / 500, 33) << "500 kernels of 2 ms fill a second";

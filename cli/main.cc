@@ -36,9 +36,10 @@ void AddRunFlags(CLI::App* run, RunFlags* flags) {
                   "GPU memory: 4GiB, 512MiB or 4096 (MiB); default: all of the card");
   run->add_option("--gpucores", flags->cores,
                   "percent of the card's time, 1 to 100; default: no guarantee");
-  run->add_option("--policy", flags->policy,
-                  "balance: at least --gpucores, more when the card is idle (default); fixed: never "
-                  "more; none: only what others leave");
+  run->add_option(
+      "--policy", flags->policy,
+      "balance: at least --gpucores, more when the card is idle (default); fixed: never "
+      "more; none: only what others leave");
   run->add_option("--priority", flags->priority, "latency, normal (default) or batch");
   run->add_option("--gpu", flags->gpu,
                   "auto (default): a real card if there is one, else the simulated one; sim; "
@@ -46,11 +47,12 @@ void AddRunFlags(CLI::App* run, RunFlags* flags) {
   run->add_option("--run-folder", flags->run_folder,
                   "folder of the local agent; default: the node's agent if there is one, else "
                   "/run/krux-local for root, $XDG_RUNTIME_DIR/krux or /tmp/krux-<uid>");
-  run->footer("The command follows after --, as in\n"
-              "  krux run --gpumem 4GiB --gpucores 30 -- python train.py\n"
-              "It ends when krux is killed. Programs that ignore LD_PRELOAD (static, set-user-id) "
-              "are not limited.\n"
-              "Exit code: the command's; 128 + n after signal n; 125 when Krux itself failed.");
+  run->footer(
+      "The command follows after --, as in\n"
+      "  krux run --gpumem 4GiB --gpucores 30 -- python train.py\n"
+      "It ends when krux is killed. Programs that ignore LD_PRELOAD (static, set-user-id) "
+      "are not limited.\n"
+      "Exit code: the command's; 128 + n after signal n; 125 when Krux itself failed.");
 }
 
 int Run(const RunFlags& flags) {

@@ -97,8 +97,9 @@ Result<RunPlan> MakeRunPlan(const RunFlags& flags) {
     return Wrong("--run-folder", *flags.run_folder, "must be an absolute path");
   }
   if (flags.command.empty() || flags.command.front().empty()) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "no command: write it after --, as in `krux run --gpumem 4GiB -- python train.py`"};
+    return Error{
+        ErrorCode::kInvalidArgument,
+        "no command: write it after --, as in `krux run --gpumem 4GiB -- python train.py`"};
   }
   plan.run_folder = flags.run_folder.value_or("");
   plan.command = flags.command;

@@ -26,8 +26,9 @@ std::string Text(const json& object, const char* name) {
   if (!field.is_string() || field.get<std::string>().empty()) return "-";
   std::string text = field.get<std::string>();
   // What others named must not steer the terminal.
-  std::replace_if(text.begin(), text.end(),
-                  [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 127; }, '?');
+  std::replace_if(
+      text.begin(), text.end(),
+      [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 127; }, '?');
   return text;
 }
 
@@ -73,10 +74,10 @@ std::string Table(const std::vector<Row>& rows) {
 
 void AddContainer(const json& pod, const json& container, std::vector<Row>* rows) {
   const json& is_private = Field(pod, "private");
-  const std::string name = is_private.is_boolean() && is_private.get<bool>()
-                               ? Text(container, "id")
-                               : Text(pod, "namespace") + "/" + Text(pod, "name") + "/" +
-                                     Text(container, "name");
+  const std::string name =
+      is_private.is_boolean() && is_private.get<bool>()
+          ? Text(container, "id")
+          : Text(pod, "namespace") + "/" + Text(pod, "name") + "/" + Text(container, "name");
   for (const json& gpu : Field(container, "gpus")) {
     const std::string cores = Text(gpu, "cores");
     rows->push_back({name, Text(gpu, "uuid"), Memory(gpu, "usedBytes", 1),
@@ -103,8 +104,8 @@ Result<std::string> StatusTable(std::string_view text) {
                      Memory(card, "grantedMiB", kMiB), Text(card, "grantedCores") + " %",
                      Text(card, "trouble")});
   }
-  std::vector<Row> rows{{"CONTAINER", "GPU", "USED", "LIMIT", "ASKED", "GOT 1s", "GOT 60s", "POLICY",
-                         "PRIORITY", "STATE"}};
+  std::vector<Row> rows{{"CONTAINER", "GPU", "USED", "LIMIT", "ASKED", "GOT 1s", "GOT 60s",
+                         "POLICY", "PRIORITY", "STATE"}};
   for (const json& pod : Field(root, "pods")) {
     for (const json& container : Field(pod, "containers")) AddContainer(pod, container, &rows);
   }

@@ -45,7 +45,8 @@ TEST(Status, SurvivesWhatItDoesNotKnow) {
   EXPECT_FALSE(StatusTable("[]"));
   EXPECT_TRUE(StatusTable(R"({"v":1,"ok":true})"));
   EXPECT_TRUE(StatusTable(R"({"v":1,"ok":true,"gpus":7,"pods":{"a":3}})"));
-  EXPECT_TRUE(StatusTable(R"({"v":1,"ok":true,"gpus":[1,"x",{"uuid":5}],"pods":[[],{"containers":[3]}]})"));
+  EXPECT_TRUE(
+      StatusTable(R"({"v":1,"ok":true,"gpus":[1,"x",{"uuid":5}],"pods":[[],{"containers":[3]}]})"));
 }
 
 TEST(Status, LetsNoNameSteerTheTerminal) {
