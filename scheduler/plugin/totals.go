@@ -18,9 +18,10 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// totals keeps krux.io/gpumem and krux.io/gpucores in the status of nodes: sums
-// over the physical GPUs, so that the stock NodeResourcesFit, kubectl describe,
-// quota and autoscalers see them. They are a necessary condition only; the
+// totals keeps krux.io/gpumem, gpumem-percentage and gpucores in the status of
+// nodes: sums over the physical GPUs, so that the stock NodeResourcesFit (which
+// refuses a resource that a node does not have at all), kubectl describe, quota
+// and autoscalers see them. They are a necessary condition only; the
 // plugin decides. They never shrink: a kubelet that restarts admits its running
 // pods again, and could fail them.
 //
@@ -112,6 +113,7 @@ func missingTotals(node *v1.Node, gpus []nodeGPU) map[string]string {
 	sums := map[v1.ResourceName]int64{}
 	for _, gpu := range gpus {
 		sums[resourceMemory] += int64(gpu.memoryMiB)
+		sums[resourceMemoryPercent] += 100
 		sums[resourceCores] += 100
 	}
 	missing := map[string]string{}

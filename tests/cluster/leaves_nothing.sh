@@ -25,7 +25,8 @@ machine() {
   local place setting
   sed 's/^[0-9]* [0-9]* [0-9:]* /mount /; s/ \(shared\|master\):[0-9]*//g' /proc/self/mountinfo
   printf 'interface %s\n' /sys/class/net/*
-  find /sys/fs/cgroup -type d -path '*krux-*' -printf 'cgroup %p\n'
+  # Named after the cluster's folder; another cluster's pods come and go meanwhile.
+  find /sys/fs/cgroup -type d -path "*krux-$(printf '%s' "$KRUX_CLUSTER_DIR" | sha256sum | cut -c1-8)*" -printf 'cgroup %p\n'
   awk '$8 ~ /krux|containerd|kubelet|cni/ { print "socket", $8 }' /proc/net/unix
   for place in "${PLACES[@]}"; do [[ ! -e $place ]] || printf 'place %s\n' "$place"; done
   for setting in "${SETTINGS[@]}"; do printf 'setting %s %s\n' "$setting" "$(cat "/proc/sys/$setting" 2>/dev/null)"; done
@@ -47,6 +48,7 @@ cluster up --gpu "${1:-none}"
 cluster kubectl run plain --image=krux.io/test:1 --image-pull-policy=Never --restart=Never -- sleep 3600
 cluster kubectl wait --for=condition=Ready pod/plain --timeout=60s
 [[ $(cluster kubectl exec plain -- echo inside) == inside ]] || die "exec into the pod does not work"
+machine | grep '^cgroup' >/dev/null || die "the cluster has no cgroups: this test looks at the wrong ones"
 processes | grep kubelet >/dev/null || die "the kubelet is not among the processes: this test looks at the wrong ones"
 cluster down
 machine | sort >"$work/after"

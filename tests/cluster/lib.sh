@@ -9,6 +9,7 @@ kubectl() { "$KRUX_ROOT/scripts/cluster" kubectl "$@"; }
 cluster() { "$KRUX_ROOT/scripts/cluster" "$@"; }
 
 fail() {
+  kubectl describe pod -l krux-test=yes || true
   printf 'why: %s\n' "$*"
   exit 1
 }
@@ -57,7 +58,7 @@ pod() {
     esac
   done
   for entry in "${!resource[@]}"; do
-    [[ ${resource[$entry]} == - ]] || limits+="          krux.io/$entry: \"${resource[$entry]}\""$'\n'
+    [[ ${resource[$entry]} == - ]] || limits+="krux.io/$entry: \"${resource[$entry]}\", "
   done
   kubectl apply -f - <<YAML
 apiVersion: v1
@@ -79,9 +80,7 @@ spec:
         - {name: KRUX_TEST, value: "yes"}
 $env
       resources:
-        limits:
-          cpu: "2"
-$limits
+        limits: {$limits}
 YAML
 }
 

@@ -13,5 +13,5 @@ refused() {
 refused cores-101 "gpucores" gpumem=1024 gpucores=101
 refused both "gpumem-percentage" gpumem=1024 gpumem-percentage=10
 refused percent-101 "gpumem-percentage" gpumem-percentage=101
-refused policy "balance, fixed or none" gpumem=1024 policy=greedy
+refused policy "use balance, fixed, none" gpumem=1024 policy=greedy
 refused no-gpu "krux.io/gpu" gpu=- gpumem=1024
