@@ -91,7 +91,8 @@ void AddShortfalls(const krux_verdict& v, Sentence* s) {
     join = " and ";
   }
   if (v.cores_short > 0) {
-    s->Add("%s%u%% of GPU time", join, v.cores_short);
+    // No percent sign: kube-scheduler uses the message of an event as a format.
+    s->Add("%s%u percent of GPU time", join, v.cores_short);
     join = " and ";
   }
   if (v.memory_short_mib > 0 || v.cores_short > 0) s->Add(" short");

@@ -131,9 +131,9 @@ TEST(Plan, ReasonsHaveTheNumbers) {
   EXPECT_EQ(Plan({Card(1000, 900, 0, 1), Card(1000, 500, 0, 1)}, {Ask(600)}).reason,
             "node(s) 100 MiB short on the best GPU");
   EXPECT_EQ(Plan({Card(1000, 0, 80, 1)}, {Ask(600, 30)}).reason,
-            "node(s) 10% of GPU time short on the best GPU");
+            "node(s) 10 percent of GPU time short on the best GPU");
   EXPECT_EQ(Plan({Card(1000, 500, 80, 1)}, {Ask(600, 30)}).reason,
-            "node(s) 100 MiB and 10% of GPU time short on the best GPU");
+            "node(s) 100 MiB and 10 percent of GPU time short on the best GPU");
   EXPECT_EQ(Plan({Card(1000, 16, 0, 16)}, {Ask(1)}).reason,
             "node(s) without a free slot on the best GPU");
   EXPECT_EQ(Plan({Card(1000), Card(1000, 900, 0, 1)}, {Ask(200, 0, 2)}).reason,

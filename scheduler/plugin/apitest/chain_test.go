@@ -37,7 +37,7 @@ func TestReasonsOfPendingPods(t *testing.T) {
 	waitBound(t, "half")
 	for name, row := range map[string]struct{ text, part string }{
 		"memory":   {"gpu=1 gpumem=700", "1 node(s) 300 MiB short on the best GPU"},
-		"cores":    {"gpu=1 gpumem=100 gpucores=50", "1 node(s) 10% of GPU time short on the best GPU"},
+		"cores":    {"gpu=1 gpumem=100 gpucores=50", "1 node(s) 10 percent of GPU time short on the best GPU"},
 		"alone":    {"gpu=1", "1 node(s) without a GPU that can be had alone on the best GPU"},
 		"size":     {"gpu=1 gpumem=1500", "1 node(s) whose largest GPU has 1000 MiB, 1500 MiB on 1 GPU(s) asked"},
 		"count":    {"gpu=3 gpumem=1", "1 node(s) with 2 healthy GPU(s), a container asks for 3"},
