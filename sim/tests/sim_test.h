@@ -50,11 +50,10 @@ class SimTest : public ::testing::Test {
     ASSERT_TRUE(CreateState(folder_, options));
   }
 
-  // The node as an observer sees it. Lives until the test program ends (SharedState says why).
+  // The node as an observer sees it.
   SharedState& Node() {
     if (node_ == nullptr) {
       node_ = *SharedState::Open(folder_);
-      Keep(node_);
     }
     return *node_;
   }
@@ -84,10 +83,6 @@ class SimTest : public ::testing::Test {
   std::string folder_;
 
  private:
-  static void Keep(SharedState* node) {
-    static auto* kept = new std::vector<SharedState*>;
-    kept->push_back(node);
-  }
   SharedState* node_ = nullptr;
 };
 

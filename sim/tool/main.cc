@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <bit>
 #include <cstdio>
+#include <exception>
 #include <string>
 
 #include "common/units.h"
@@ -119,4 +120,11 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace krux::sim
 
-int main(int argc, char** argv) { return krux::sim::Main(argc, argv); }
+int main(int argc, char** argv) {
+  try {
+    return krux::sim::Main(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "krux-sim: %s\n", error.what());
+    return 1;
+  }
+}
