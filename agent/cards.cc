@@ -104,8 +104,9 @@ bool CardWatch::Apply(const Poll& poll) {
     changed |= SetTrouble(card->second, trouble == poll.troubles.end() ? "" : trouble->second);
   }
   for (auto& [uuid, card] : cards_) {
+    const std::string& name = uuid;
     const bool listed = std::any_of(poll.devices.begin(), poll.devices.end(),
-                                    [&uuid = uuid](const auto& d) { return d.uuid == uuid; });
+                                    [&name](const auto& d) { return d.uuid == name; });
     if (listed) continue;
     changed |= SetTrouble(card, poll.status ? "the driver does not list it any more"
                                             : poll.status.error().message);
