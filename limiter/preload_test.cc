@@ -64,15 +64,24 @@ TEST_F(Preload, FindsRoomInChargedSlabsWhenFull) {
   StartAgent();
   const std::string text =
       Run({"init", "ctx", "alloc:1024", "fill:2097152", "alloc:1024", "alloc:1048577", "info"});
-  EXPECT_THAT(text, HasSubstr("fill " + std::to_string(3574 * 1024) + "\nalloc 0\nalloc 2\ninfo 0 0"));
+  EXPECT_THAT(text,
+              HasSubstr("fill " + std::to_string(3574 * 1024) + "\nalloc 0\nalloc 2\ninfo 0 0"));
 }
 
 TEST_F(Preload, EveryDoorLeadsThroughTheLimiter) {
   StartAgent();
-  for (const char* door : {"linked", "dlsym", "default", "next", "deepbind", "gpa1", "gpa2", "self"}) {
+  for (const char* door :
+       {"linked", "dlsym", "default", "next", "deepbind", "gpa1", "gpa2", "self"}) {
     const std::string text = Run({"init", "ctx", std::string("door:") + door});
     EXPECT_THAT(text, HasSubstr("door 2\nwrapped 1")) << door;
   }
+}
+
+TEST_F(Preload, LookupsByVersionAndByNameAgree) {
+  StartAgent();
+  const std::string text = Run({"init", "lookup"});
+  EXPECT_THAT(text, HasSubstr("different 0")) << text;
+  EXPECT_THAT(text, Not(HasSubstr("same 0")));
 }
 
 TEST_F(Preload, StopsEveryKindOfMemory) {
@@ -80,8 +89,9 @@ TEST_F(Preload, StopsEveryKindOfMemory) {
   const std::string text = Run({"init", "ctx", "alloc:3221225472", "alloc:536870912",
                                 "managed:536870912", "pitch:1048576:512", "async:536870912",
                                 "pool:536870912", "vmm:536870912", "array:32768:4096", "info"});
-  EXPECT_THAT(text, HasSubstr("alloc 0\nalloc 2\nmanaged 2\npitch 2\nasync 2\npool 2\nvmm 2\narray 2\n"
-                              "info 0 504 4096"))
+  EXPECT_THAT(text,
+              HasSubstr("alloc 0\nalloc 2\nmanaged 2\npitch 2\nasync 2\npool 2\nvmm 2\narray 2\n"
+                        "info 0 504 4096"))
       << text;
 }
 
@@ -196,15 +206,15 @@ class TwoContainers : public Preload {
   void SetUp() override {
     Preload::SetUp();
     StartAgent(false);
-    other_ = std::make_unique<FakeAgent>(other_folder_.path(), std::vector<FakeAgent::Gpu>{gpu_},
-                                         false);
+    other_ =
+        std::make_unique<FakeAgent>(other_folder_.path(), std::vector<FakeAgent::Gpu>{gpu_}, false);
     other_options_ = options_;
     other_options_.container_folder = other_folder_.path();
   }
 
   static void Turn(FakeAgent& agent, double milliseconds) {
-    const auto ticks = static_cast<uint64_t>(milliseconds / 1e3 *
-                                             static_cast<double>(agent.tsc_per_second()));
+    const auto ticks =
+        static_cast<uint64_t>(milliseconds / 1e3 * static_cast<double>(agent.tsc_per_second()));
     const uint64_t end = __rdtsc() + ticks;
     agent.Grant(0, end);
     while (__rdtsc() < end || !agent.Drained(0)) usleep(50);

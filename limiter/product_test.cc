@@ -1,5 +1,5 @@
-// What the built libkrux.so shows and needs: its exports are exactly the handled names, and it loads
-// into any image with glibc 2.17.
+// What the built libkrux.so shows and needs: its exports are exactly the handled names, and it
+// loads into any image with glibc 2.17.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ std::string OutputOf(const std::string& command) {
 
 std::set<std::string> HandledNames() {
   return {
-#define KRUX_HOOK(name, symbol_class) #name,
+#define KRUX_HOOK(name, symbol_class, since) #name,
 #include "limiter/driver_api.inc"
 #undef KRUX_HOOK
 #define KRUX_NVML_HOOK(name) #name,

@@ -14,6 +14,15 @@ constexpr int64_t kLookEvery = 20 * kMillisecondNanos;
 constexpr uint64_t kWantAgainAfter = 500, kSilentAfter = 2000;  // milliseconds
 constexpr uint64_t kEscapeAfter = 20, kEscapeAtMost = 320;      // milliseconds
 
+// What a stream still has in flight, by a look at its marker just now.
+Ticks OutstandingNow(Stream& stream, Ticks now) {
+  if (stream.track.lock().TryAcquire()) {
+    stream.track.Finished(now);
+    stream.track.lock().Release();
+  }
+  return stream.track.outstanding_launches() == 0 ? 0 : stream.track.outstanding_cost();
+}
+
 bool Held(uint32_t lease_word) { return (lease_word & 1) != 0; }
 uint32_t EpochOf(uint32_t lease_word) { return lease_word >> 1; }
 
@@ -74,7 +83,7 @@ bool Gate::TryActivate(uint32_t gpu, uint32_t lease_word, ThreadWords::Word& wor
   return true;
 }
 
-bool Gate::InWindow(uint32_t gpu, const Stream* stream, Ticks predicted, Ticks now,
+bool Gate::InWindow(uint32_t gpu, Stream* stream, Ticks predicted, Ticks now,
                     Ticks* until_window) const {
   const GpuLimits& window = limits_->gpus[gpu];
   const Ticks cycle = window.window_cycle.load(std::memory_order_acquire);
@@ -88,9 +97,10 @@ bool Gate::InWindow(uint32_t gpu, const Stream* stream, Ticks predicted, Ticks n
     *until_window = cycle - into;
     return false;
   }
-  const Ticks outstanding = stream == nullptr ? 0 : stream->track.outstanding_cost();
+  const Ticks outstanding = stream == nullptr ? 0 : OutstandingNow(*stream, now);
   // Work that would reach into somebody else's window waits, unless it can never fit.
-  if (outstanding + predicted <= width - into || (outstanding == 0 && into < width / 2)) return true;
+  if (outstanding + predicted <= width - into || (outstanding == 0 && into < width / 2))
+    return true;
   *until_window = cycle - into;
   return false;
 }
@@ -101,8 +111,9 @@ bool Gate::MayEscape(const Stream* stream, Ticks now, Wait& wait) {
   bool stuck = false;
   streams_->ForEach([&](Stream& other) {
     if (&other == stream || other.track.outstanding_launches() == 0) return;
+    const Ticks outstanding = OutstandingNow(other, now);
     const Ticks quiet_since = std::max(other.track.last_progress(), other.track.expected_done());
-    stuck = stuck || now > quiet_since + 2 * other.track.outstanding_cost() + wait.escape_after;
+    stuck = stuck || (outstanding != 0 && now > quiet_since + 2 * outstanding + wait.escape_after);
   });
   if (!stuck || now < wait.since + wait.escape_after) return false;
   wait.escape_after = std::min(2 * wait.escape_after, kEscapeAtMost * millisecond_);
@@ -112,8 +123,8 @@ bool Gate::MayEscape(const Stream* stream, Ticks now, Wait& wait) {
 void Gate::SayWant(uint32_t gpu, uint32_t lease_word, Ticks now) {
   const uint32_t before = wanted_at_[gpu].exchange(lease_word + 1, std::memory_order_seq_cst);
   const bool said = before == lease_word + 1;
-  if (said && now < wanted_when_[gpu].load(std::memory_order_relaxed) +
-                        kWantAgainAfter * millisecond_) {
+  if (said &&
+      now < wanted_when_[gpu].load(std::memory_order_relaxed) + kWantAgainAfter * millisecond_) {
     return;
   }
   wanted_when_[gpu].store(now, std::memory_order_relaxed);
@@ -179,27 +190,39 @@ void Gate::EnterSlowly(uint32_t gpu, Stream* stream, Ticks predicted, ThreadWord
   if (wait.blocked != nullptr) wait.blocked->fetch_sub(1, std::memory_order_relaxed);
 }
 
+bool Gate::HasRoom(const Stream& stream, Ticks predicted, Ticks limit) {
+  const StreamTrack& track = stream.track;
+  if (track.outstanding_launches() < 2 || track.outstanding_cost() + predicted <= limit)
+    return true;
+  return stream.extra_room_since.load(std::memory_order_relaxed) == track.last_progress() &&
+         track.outstanding_cost() + predicted <=
+             limit + stream.extra_room.load(std::memory_order_relaxed);
+}
+
 void Gate::WaitForRoom(Stream& stream, Ticks predicted) {
+  if (__builtin_expect(HasRoom(stream, predicted, pace_->in_flight), 1)) return;
   StreamTrack& track = stream.track;
-  const auto has_room = [&](Ticks limit) {
-    return track.outstanding_launches() < 2 || track.outstanding_cost() + predicted <= limit;
-  };
-  if (__builtin_expect(has_room(pace_->in_flight), 1)) return;
   const TickRate rate(limits_->tsc_per_second.load(std::memory_order_relaxed));
   const Ticks since = TicksNow();
   const Ticks patience = std::max(2 * track.outstanding_cost(), 2 * millisecond_);
+  const uint64_t longest = std::max<uint64_t>(50000, rate.ToNanos(patience) / 64);
   uint64_t nanos = 5000;
   // Once full, let a quarter drain: waking for every launch would cost more than it gives.
-  while (!has_room(pace_->in_flight * 3 / 4)) {
+  while (!HasRoom(stream, predicted, pace_->in_flight * 3 / 4)) {
     const Ticks now = TicksNow();
     {
       const LockGuard guard(track.lock());
       if (track.Observe(now)) nanos = 5000;
       if (track.HasUnmarked()) streams_->PutMarkerLocked(stream);
     }
-    if (now > std::max(since, track.last_progress()) + patience) return;
+    if (now > std::max(since, track.last_progress()) + patience) {
+      stream.extra_room.store(track.outstanding_cost() + pace_->in_flight,
+                              std::memory_order_relaxed);
+      stream.extra_room_since.store(track.last_progress(), std::memory_order_relaxed);
+      return;
+    }
     SleepNanos(nanos);
-    nanos = std::min<uint64_t>(nanos * 2, std::max<uint64_t>(50000, rate.ToNanos(patience) / 64));
+    nanos = std::min(nanos * 2, longest);
   }
 }
 

@@ -57,9 +57,11 @@ class Gate {
  private:
   struct Wait;
 
+  static bool HasRoom(const Stream& stream, Ticks predicted, Ticks limit);
+
   bool TryEnter(uint32_t gpu, ThreadWords::Word& word);
   bool TryActivate(uint32_t gpu, uint32_t lease_word, ThreadWords::Word& word);
-  bool InWindow(uint32_t gpu, const Stream* stream, Ticks predicted, Ticks now,
+  bool InWindow(uint32_t gpu, Stream* stream, Ticks predicted, Ticks now,
                 Ticks* until_window) const;
   bool MayEscape(const Stream* stream, Ticks now, Wait& wait);
   void EnterSlowly(uint32_t gpu, Stream* stream, Ticks predicted, ThreadWords::Word& word);
@@ -76,7 +78,7 @@ class Gate {
   void (*wake_)() = nullptr;
   Ticks millisecond_ = 0;
   std::atomic<bool> agent_lost_{false};
-  std::atomic<uint32_t> wanted_at_[kMaxPageGpus] = {};   // the lease word at which kWant was sent
+  std::atomic<uint32_t> wanted_at_[kMaxPageGpus] = {};  // the lease word at which kWant was sent
   std::atomic<Ticks> wanted_when_[kMaxPageGpus] = {};
   std::atomic<uint32_t> idle_said_[kMaxPageGpus] = {};
 };

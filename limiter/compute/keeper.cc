@@ -19,10 +19,10 @@ namespace krux::limiter {
 namespace {
 
 constexpr int64_t kMicro = 1000, kMilli = 1000 * kMicro;
-constexpr int64_t kIdleAfter = 100 * kMicro;       // without work: hand the lease on
-constexpr int64_t kIdleAfterAlone = 2 * kMilli;    // the same while nobody else waits
-constexpr int64_t kShortestLook = 20 * kMicro;     // while a drain is awaited
-constexpr int64_t kLongestLook = 2 * kMilli;       // while a lease is held
+constexpr int64_t kIdleAfter = 100 * kMicro;     // without work: hand the lease on
+constexpr int64_t kIdleAfterAlone = 2 * kMilli;  // the same while nobody else waits
+constexpr int64_t kShortestLook = 20 * kMicro;   // while a drain is awaited
+constexpr int64_t kLongestLook = 2 * kMilli;     // while a lease is held
 constexpr int64_t kReconnectEvery = 100 * kMilli;
 constexpr int kReconnectTimeoutMs = 1000;
 
@@ -108,9 +108,12 @@ void Keeper::ReadNotices() {
   wire::Notice notice;
   for (int i = 0; i < 64; ++i) {
     switch (link_->Receive(&notice)) {
-      case AgentLink::Received::kNotice: continue;
-      case AgentLink::Received::kNothing: return;
-      case AgentLink::Received::kAgentGone: return OnAgentGone();
+      case AgentLink::Received::kNotice:
+        continue;
+      case AgentLink::Received::kNothing:
+        return;
+      case AgentLink::Received::kAgentGone:
+        return OnAgentGone();
     }
   }
 }
@@ -177,7 +180,8 @@ int64_t Keeper::NanosUntilPredictedDone(uint32_t gpu, Ticks now) {
   Ticks done = now;
   streams_->ForEach([&](Stream& stream) {
     if (stream.gpu.load(std::memory_order_relaxed) != gpu) return;
-    if (stream.track.outstanding_launches() != 0) done = std::max(done, stream.track.expected_done());
+    if (stream.track.outstanding_launches() != 0)
+      done = std::max(done, stream.track.expected_done());
   });
   const TickRate rate(limits_->tsc_per_second.load(std::memory_order_relaxed));
   return static_cast<int64_t>(rate.ToNanos(done - now));

@@ -19,7 +19,8 @@ namespace krux::limiter {
 
 class Keeper {
  public:
-  constexpr Keeper(Account* account, AgentLink* link, Streams* streams, ThreadWords* words, Gate* gate)
+  constexpr Keeper(Account* account, AgentLink* link, Streams* streams, ThreadWords* words,
+                   Gate* gate)
       : account_(account), link_(link), streams_(streams), words_(words), gate_(gate) {}
 
   // The first call starts the thread. `folder` lives as long as the process.
@@ -32,8 +33,8 @@ class Keeper {
  private:
   // What is known of one GPU between two looks.
   struct View {
-    uint64_t issued = 0;      // launches on all its streams
-    Ticks busy_until = 0;     // when work was last seen
+    uint64_t issued = 0;   // launches on all its streams
+    Ticks busy_until = 0;  // when work was last seen
   };
 
   static void* ThreadMain(void* self);

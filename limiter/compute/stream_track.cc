@@ -85,8 +85,7 @@ void StreamTrack::OnMarkerPut(Ticks) {
   open_ = Batch{};
 }
 
-void StreamTrack::LearnFrom(const Batch& batch, Ticks predicted, Ticks elapsed,
-                            Evidence evidence) {
+void StreamTrack::LearnFrom(const Batch& batch, Ticks predicted, Ticks elapsed, Evidence evidence) {
   if (predicted == 0 || batch.launches == 0) return;
   const double stretch = static_cast<double>(elapsed) / static_cast<double>(predicted);
   for (uint32_t i = 0; i < batch.kinds; ++i) {
@@ -146,8 +145,7 @@ void StreamTrack::FinishAll(Ticks now) {
   Ticks since = busy_since_;
   if (put_ == seen_) since = std::max(since, open_.first);
   const Ticks elapsed = now > since ? now - since : 1;
-  const Evidence evidence =
-      elapsed >= pace_->exact_from ? Evidence::kExact : Evidence::kUpperBound;
+  const Evidence evidence = elapsed >= pace_->exact_from ? Evidence::kExact : Evidence::kUpperBound;
   if (open_.launches != 0) {
     LearnFrom(open_, predicted, elapsed, evidence);
   } else {

@@ -2,7 +2,8 @@
 // written, and from the times at which they appear the cost of launches.
 //
 // A marker is a number that the GPU writes into our memory behind the launches before it
-// (cuStreamWriteValue64). The track itself calls no driver: the caller writes the marker and says so.
+// (cuStreamWriteValue64). The track itself calls no driver: the caller writes the marker and says
+// so.
 //
 // Thread rule: all methods under lock(), except the ones marked "no lock".
 #ifndef KRUX_LIMITER_COMPUTE_STREAM_TRACK_H_
@@ -19,11 +20,11 @@ namespace krux::limiter {
 
 // Planning figures in ticks, made from the tick rate once.
 struct Pace {
-  Ticks in_flight = 0;      // predicted work that a stream may have outstanding
-  Ticks unknown = 0;        // assumed for a launch that was never seen
-  Ticks per_marker = 0;     // predicted work after which a marker is put
-  Ticks tail_slack = 0;     // certainty added to the prediction of an unmarked tail
-  Ticks exact_from = 0;     // a synchronized span at least this long is exact evidence
+  Ticks in_flight = 0;   // predicted work that a stream may have outstanding
+  Ticks unknown = 0;     // assumed for a launch that was never seen
+  Ticks per_marker = 0;  // predicted work after which a marker is put
+  Ticks tail_slack = 0;  // certainty added to the prediction of an unmarked tail
+  Ticks exact_from = 0;  // a synchronized span at least this long is exact evidence
   static constexpr uint32_t kLaunchesPerMarker = 128;
 
   static Pace At(const TickRate& rate);
@@ -76,8 +77,8 @@ class StreamTrack {
   static constexpr uint32_t kKinds = 4;
 
   struct Batch {
-    Ticks cost;        // predicted
-    Ticks first;       // when its first launch was issued
+    Ticks cost;   // predicted
+    Ticks first;  // when its first launch was issued
     uint32_t launches;
     uint32_t kinds;
     Cost* kind[kKinds];
@@ -93,10 +94,10 @@ class StreamTrack {
   const Pace* pace_ = nullptr;
   CostModel* costs_ = nullptr;
   std::atomic<uint64_t>* marker_ = nullptr;
-  uint64_t put_ = 0;    // markers written into the stream
-  uint64_t seen_ = 0;   // markers that the GPU has passed
-  Batch open_{};        // behind the last marker
-  Batch ring_[kRing]{}; // batch before marker m at m % kRing
+  uint64_t put_ = 0;     // markers written into the stream
+  uint64_t seen_ = 0;    // markers that the GPU has passed
+  Batch open_{};         // behind the last marker
+  Batch ring_[kRing]{};  // batch before marker m at m % kRing
   Ticks busy_since_ = 0;
   uint32_t synchronizing_ = 0;
   std::atomic<uint64_t> issued_{0};

@@ -5,7 +5,7 @@
 
 #include <new>
 
-#include "limiter/driver/driver.h"
+#include "limiter/driver/relaxed_capture.h"
 
 namespace krux::limiter {
 namespace {
@@ -22,18 +22,6 @@ uint64_t ThreadNumber() {
   if (thread_number == 0) thread_number = static_cast<uint64_t>(syscall(SYS_gettid));
   return thread_number;
 }
-
-// The limiter's own calls that a capture in this thread or another one would forbid.
-class RelaxedCapture {
- public:
-  RelaxedCapture() { Real().cuThreadExchangeStreamCaptureMode(&mode_); }
-  ~RelaxedCapture() { Real().cuThreadExchangeStreamCaptureMode(&mode_); }
-  RelaxedCapture(const RelaxedCapture&) = delete;
-  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
-
- private:
-  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
-};
 
 CUcontext CurrentContext() {
   CUcontext context = nullptr;
@@ -171,6 +159,8 @@ void Streams::PutMarkerLocked(Stream& stream) {
   const CUresult result =
       Real().cuStreamWriteValue64_v2(stream.handle, stream.marker_address, value, 0);
   if (result == CUDA_SUCCESS) return track.OnMarkerPut(TicksNow());
+  // Any other error is this call's or the stream's: the work stays unmarked, its time decides.
+  if (result != CUDA_ERROR_NOT_SUPPORTED) return;
   stream.marker_address = 0;
   SynchronizeLocked(stream);
 }
@@ -184,6 +174,7 @@ void Streams::SynchronizeLocked(Stream& stream) {
 }
 
 void Streams::PutMarkersOfContext(CUcontext context) {
+  if (context != CurrentContext()) return;  // the driver would refuse them
   ForEach([&](Stream& stream) {
     if (stream.context.load(std::memory_order_relaxed) != context) return;
     const LockGuard guard(stream.track.lock());

@@ -3,8 +3,8 @@
 //
 // Tracks are never freed, only used again, so the keeper can walk them without a lock.
 //
-// Thread rule: Find, the marker calls and the On... calls by the application's threads, inside their
-// own CUDA calls (they call the driver); ForEach by anyone.
+// Thread rule: Find, the marker calls and the On... calls by the application's threads, inside
+// their own CUDA calls (they call the driver); ForEach by anyone.
 #ifndef KRUX_LIMITER_COMPUTE_STREAMS_H_
 #define KRUX_LIMITER_COMPUTE_STREAMS_H_
 
@@ -28,10 +28,14 @@ struct Stream {
   std::atomic<uint32_t> state{kFree};
   std::atomic<uint32_t> gpu{0};
   std::atomic<CUcontext> context{nullptr};
-  CUstream handle = nullptr;          // never null: the default streams have special handles
+  CUstream handle = nullptr;  // never null: the default streams have special handles
   std::atomic<uint64_t>* marker = nullptr;
-  CUdeviceptr marker_address = 0;     // the marker as the GPU sees it; 0: no markers here
+  CUdeviceptr marker_address = 0;  // the marker as the GPU sees it; 0: no markers here
   uint64_t key = 0;
+  // Room beyond the usual bound, while last_progress() is still that: work that waits for something
+  // outside its stream must not cost a wait for each launch.
+  std::atomic<Ticks> extra_room{0};
+  std::atomic<Ticks> extra_room_since{0};
 };
 
 class Streams {

@@ -19,8 +19,8 @@ constexpr char kDriverLibrary[] = "libcuda.so.1";
 CUresult MissingInThisDriver() { return CUDA_ERROR_NOT_SUPPORTED; }
 
 Hook hooks[] = {
-#define KRUX_HOOK(name, symbol_class) \
-  {#name, reinterpret_cast<void*>(&::name), nullptr, SymbolClass::symbol_class},
+#define KRUX_HOOK(name, symbol_class, since) \
+  {#name, reinterpret_cast<void*>(&::name), nullptr, SymbolClass::symbol_class, since},
 #include "limiter/driver_api.inc"
 #undef KRUX_HOOK
 };
@@ -29,7 +29,6 @@ Driver driver;
 std::atomic<const Driver*> bound;
 std::atomic<bool> present;
 Lock bind_lock;
-Table<void*> ours_by_real;
 std::atomic<bool> names_indexed;
 Lock names_lock;
 Table<const Hook*> hooks_by_name;
@@ -55,7 +54,7 @@ void Bind(void* handle, const char* name, Function* slot) {
 }
 
 void BindAll(void* handle) {
-#define KRUX_HOOK(name, symbol_class) Bind(handle, #name, &driver.name);
+#define KRUX_HOOK(name, symbol_class, since) Bind(handle, #name, &driver.name);
 #include "limiter/driver_api.inc"
 #undef KRUX_HOOK
 #define KRUX_USE(name) Bind(handle, #name, &driver.name);
@@ -63,9 +62,6 @@ void BindAll(void* handle) {
 #undef KRUX_USE
   for (Hook& hook : hooks) {
     hook.real = handle == nullptr ? nullptr : RealDlsym()(handle, hook.name);
-    if (hook.real == nullptr) continue;
-    void** ours = ours_by_real.Insert(reinterpret_cast<uint64_t>(hook.real));
-    if (ours != nullptr && *ours == nullptr) *ours = hook.ours;
   }
 }
 
@@ -105,11 +101,40 @@ const Hook* FindHookByName(const char* name) {
   return found != nullptr && strcmp((*found)->name, name) == 0 ? *found : nullptr;
 }
 
-void* FindOursByRealAddress(const void* real) {
+namespace {
+
+// "cuMemAlloc" is the base of cuMemAlloc_v2; per-thread-default-stream forms end in _ptsz or _ptds.
+bool IsFormOf(const char* name, const char* base, bool* per_thread) {
+  const size_t length = strlen(base);
+  if (strncmp(name, base, length) != 0) return false;
+  const char* rest = name + length;
+  if (rest[0] == '_' && rest[1] == 'v' && rest[2] >= '2' && rest[2] <= '9') rest += 3;
+  *per_thread = strcmp(rest, "_ptsz") == 0 || strcmp(rest, "_ptds") == 0;
+  return *per_thread || rest[0] == '\0';
+}
+
+// How well a form answers the request; higher is better.
+int Rank(const Hook& hook, const void* real, bool form_per_thread, bool per_thread) {
+  return (hook.real == real ? 1 << 30 : 0) + (form_per_thread == per_thread ? 1 << 29 : 0) +
+         hook.since;
+}
+
+}  // namespace
+
+const Hook* FindHookByAddress(const char* base, const void* real, int version, bool per_thread) {
   Real();
-  const LockGuard guard(bind_lock);
-  void** ours = ours_by_real.Find(reinterpret_cast<uint64_t>(real));
-  return ours == nullptr ? nullptr : *ours;
+  const Hook* best = nullptr;
+  int best_rank = 0;
+  for (const Hook& hook : hooks) {
+    bool form_per_thread = false;
+    if (hook.since > version || !IsFormOf(hook.name, base, &form_per_thread)) continue;
+    const int rank = Rank(hook, real, form_per_thread, per_thread);
+    // A per-thread form must not answer for the legacy stream.
+    if ((form_per_thread && !per_thread && hook.real != real) || rank <= best_rank) continue;
+    best = &hook;
+    best_rank = rank;
+  }
+  return best;
 }
 
 void ForgetDriverLocks() {

@@ -13,7 +13,7 @@
 namespace krux::limiter {
 
 struct Driver {
-#define KRUX_HOOK(name, symbol_class) decltype(&::name) name;
+#define KRUX_HOOK(name, symbol_class, since) decltype(&::name) name;
 #include "limiter/driver_api.inc"
 #undef KRUX_HOOK
 #define KRUX_USE(name) decltype(&::name) name;
@@ -29,22 +29,39 @@ const Driver& Real();
 bool DriverPresent();
 
 enum class SymbolClass {
-  kInit, kLookup, kContext, kAllocate, kFree, kPool, kVirtual, kArray, kQuery,
-  kLaunch, kCopy, kStream, kCapture, kSync, kRefused,
+  kInit,
+  kLookup,
+  kContext,
+  kAllocate,
+  kFree,
+  kPool,
+  kVirtual,
+  kArray,
+  kQuery,
+  kLaunch,
+  kCopy,
+  kStream,
+  kCapture,
+  kSync,
+  kRefused,
 };
 
 // What replaces a handled symbol.
 struct Hook {
   const char* name;
-  void* ours;          // the exported entry
-  void* real;          // the driver's, or nullptr when it has none
+  void* ours;  // the exported entry
+  void* real;  // the driver's, or nullptr when it has none
   SymbolClass symbol_class;
+  int since;  // the CUDA version that brought it
 };
 
 // The hook for an exported name; nullptr when the name is not handled. Does not load the driver.
 const Hook* FindHookByName(const char* name);
-// The entry that replaces an address of the real driver; nullptr when that is not handled.
-void* FindOursByRealAddress(const void* real);
+// The hook for what cuGetProcAddress gave: `base` is the name without suffixes, `real` the address.
+// The form of that name with that address; when a driver gives an address here that it does not
+// give by name, or one for several forms, the newest form of the version and of the stream kind
+// asked for. nullptr when the name is not handled.
+const Hook* FindHookByAddress(const char* base, const void* real, int version, bool per_thread);
 // In a fork child, where the holders of the locks do not exist. The bound table stays.
 void ForgetDriverLocks();
 // All hooks, for the self-check and the tests.

@@ -11,7 +11,7 @@ namespace krux::limiter {
 namespace {
 
 struct SymbolTables {
-  const ElfW(Sym)* symbols = nullptr;
+  const ElfW(Sym) * symbols = nullptr;
   const char* strings = nullptr;
   const uint32_t* gnu_hash = nullptr;
   const uint32_t* hash = nullptr;
@@ -37,24 +37,33 @@ SymbolTables TablesOf(const dl_phdr_info& object) {
     for (; entry->d_tag != DT_NULL; ++entry) {
       const ElfW(Addr) value = entry->d_un.d_ptr;
       switch (entry->d_tag) {
-        case DT_SYMTAB: tables.symbols = Located<ElfW(Sym)>(object.dlpi_addr, value); break;
-        case DT_STRTAB: tables.strings = Located<char>(object.dlpi_addr, value); break;
-        case DT_GNU_HASH: tables.gnu_hash = Located<uint32_t>(object.dlpi_addr, value); break;
-        case DT_HASH: tables.hash = Located<uint32_t>(object.dlpi_addr, value); break;
-        default: break;
+        case DT_SYMTAB:
+          tables.symbols = Located<ElfW(Sym)>(object.dlpi_addr, value);
+          break;
+        case DT_STRTAB:
+          tables.strings = Located<char>(object.dlpi_addr, value);
+          break;
+        case DT_GNU_HASH:
+          tables.gnu_hash = Located<uint32_t>(object.dlpi_addr, value);
+          break;
+        case DT_HASH:
+          tables.hash = Located<uint32_t>(object.dlpi_addr, value);
+          break;
+        default:
+          break;
       }
     }
   }
   return tables;
 }
 
-const ElfW(Sym)* Match(const SymbolTables& tables, uint32_t index, const char* name) {
+const ElfW(Sym) * Match(const SymbolTables& tables, uint32_t index, const char* name) {
   const ElfW(Sym)& symbol = tables.symbols[index];
   const bool defined = symbol.st_shndx != SHN_UNDEF && symbol.st_value != 0;
   return defined && strcmp(tables.strings + symbol.st_name, name) == 0 ? &symbol : nullptr;
 }
 
-const ElfW(Sym)* FindByGnuHash(const SymbolTables& tables, const char* name) {
+const ElfW(Sym) * FindByGnuHash(const SymbolTables& tables, const char* name) {
   uint32_t hash = 5381;
   for (const char* c = name; *c != '\0'; ++c) hash = hash * 33 + static_cast<uint8_t>(*c);
   const uint32_t bucket_count = tables.gnu_hash[0];
@@ -74,7 +83,7 @@ const ElfW(Sym)* FindByGnuHash(const SymbolTables& tables, const char* name) {
   }
 }
 
-const ElfW(Sym)* FindByHash(const SymbolTables& tables, const char* name) {
+const ElfW(Sym) * FindByHash(const SymbolTables& tables, const char* name) {
   const uint32_t symbol_count = tables.hash[1];
   for (uint32_t i = 1; i < symbol_count; ++i) {
     if (const ElfW(Sym)* found = Match(tables, i, name)) return found;
@@ -90,7 +99,8 @@ struct SymbolQuery {
 
 int VisitForSymbol(dl_phdr_info* object, size_t, void* context) {
   auto* query = static_cast<SymbolQuery*>(context);
-  if (strncmp(BaseName(object->dlpi_name), query->object_prefix, strlen(query->object_prefix)) != 0) {
+  if (strncmp(BaseName(object->dlpi_name), query->object_prefix, strlen(query->object_prefix)) !=
+      0) {
     return 0;
   }
   const SymbolTables tables = TablesOf(*object);

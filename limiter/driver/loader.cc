@@ -43,10 +43,10 @@ ThreadFunctions RealThreadFunctions() {
   static std::atomic<void*> create, detach, key_create, set_specific;
   const char* home = "libpthread.so";
   ThreadFunctions functions{};
-  functions.create = reinterpret_cast<decltype(functions.create)>(
-      Cached(&create, home, "pthread_create"));
-  functions.detach = reinterpret_cast<decltype(functions.detach)>(
-      Cached(&detach, home, "pthread_detach"));
+  functions.create =
+      reinterpret_cast<decltype(functions.create)>(Cached(&create, home, "pthread_create"));
+  functions.detach =
+      reinterpret_cast<decltype(functions.detach)>(Cached(&detach, home, "pthread_detach"));
   functions.key_create = reinterpret_cast<decltype(functions.key_create)>(
       Cached(&key_create, home, "pthread_key_create"));
   functions.set_specific = reinterpret_cast<decltype(functions.set_specific)>(

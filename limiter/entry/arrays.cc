@@ -14,20 +14,25 @@ constexpr unsigned kWithoutMemory = CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_
 uint64_t BytesOfFormat(CUarray_format format) {
   switch (format) {
     case CU_AD_FORMAT_UNSIGNED_INT8:
-    case CU_AD_FORMAT_SIGNED_INT8: return 1;
+    case CU_AD_FORMAT_SIGNED_INT8:
+      return 1;
     case CU_AD_FORMAT_UNSIGNED_INT16:
     case CU_AD_FORMAT_SIGNED_INT16:
-    case CU_AD_FORMAT_HALF: return 2;
+    case CU_AD_FORMAT_HALF:
+      return 2;
     case CU_AD_FORMAT_UNSIGNED_INT32:
     case CU_AD_FORMAT_SIGNED_INT32:
-    case CU_AD_FORMAT_FLOAT: return 4;
-    default: return 16;
+    case CU_AD_FORMAT_FLOAT:
+      return 4;
+    default:
+      return 16;
   }
 }
 
 template <typename Descriptor>
 uint64_t ElementBytes(const Descriptor& descriptor) {
-  return BytesOfFormat(descriptor.Format) * (descriptor.NumChannels == 0 ? 1 : descriptor.NumChannels);
+  return BytesOfFormat(descriptor.Format) *
+         (descriptor.NumChannels == 0 ? 1 : descriptor.NumChannels);
 }
 
 ArrayShape ShapeOf(const CUDA_ARRAY3D_DESCRIPTOR& descriptor) {
@@ -76,8 +81,8 @@ CUresult cuArrayDestroy(CUarray array) {
   return ChargedFree(NumberOf(array), [&] { return Real().cuArrayDestroy(array); });
 }
 
-CUresult cuMipmappedArrayCreate(CUmipmappedArray* array,
-                                const CUDA_ARRAY3D_DESCRIPTOR* descriptor, unsigned int levels) {
+CUresult cuMipmappedArrayCreate(CUmipmappedArray* array, const CUDA_ARRAY3D_DESCRIPTOR* descriptor,
+                                unsigned int levels) {
   const auto call = [&] { return Real().cuMipmappedArrayCreate(array, descriptor, levels); };
   const EntryGuard guard;
   if (!guard.active() || array == nullptr || descriptor == nullptr ||

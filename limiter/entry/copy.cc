@@ -1,5 +1,5 @@
-// Memsets, and copies within the device: they use the GPU's memory and multiprocessors like a kernel,
-// so they pass the gate. Copies from and to the host have engines of their own and do not.
+// Memsets, and copies within the device: they use the GPU's memory and multiprocessors like a
+// kernel, so they pass the gate. Copies from and to the host have engines of their own and do not.
 #include "limiter/entry/entry.h"
 
 namespace {
@@ -30,8 +30,7 @@ constexpr DefaultStream kPerThread = DefaultStream::kPerThread;
 }  // namespace
 
 CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t count) {
-  return Memset(count, nullptr, kLegacy,
-                [&] { return Real().cuMemsetD8_v2(to, value, count); });
+  return Memset(count, nullptr, kLegacy, [&] { return Real().cuMemsetD8_v2(to, value, count); });
 }
 
 CUresult cuMemsetD8_v2_ptds(CUdeviceptr to, unsigned char value, size_t count) {
@@ -40,13 +39,13 @@ CUresult cuMemsetD8_v2_ptds(CUdeviceptr to, unsigned char value, size_t count) {
 }
 
 CUresult cuMemsetD2D8_v2(CUdeviceptr to, size_t pitch, unsigned char value, size_t width,
-                          size_t height) {
+                         size_t height) {
   return Memset(Product(width, height), nullptr, kLegacy,
                 [&] { return Real().cuMemsetD2D8_v2(to, pitch, value, width, height); });
 }
 
 CUresult cuMemsetD2D8_v2_ptds(CUdeviceptr to, size_t pitch, unsigned char value, size_t width,
-                          size_t height) {
+                              size_t height) {
   return Memset(Product(width, height), nullptr, kPerThread,
                 [&] { return Real().cuMemsetD2D8_v2_ptds(to, pitch, value, width, height); });
 }
@@ -57,7 +56,7 @@ CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUst
 }
 
 CUresult cuMemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char value, size_t width,
-                          size_t height, CUstream stream) {
+                           size_t height, CUstream stream) {
   return Memset(Product(width, height), stream, kLegacy,
                 [&] { return Real().cuMemsetD2D8Async(to, pitch, value, width, height, stream); });
 }
@@ -68,9 +67,10 @@ CUresult cuMemsetD8Async_ptsz(CUdeviceptr to, unsigned char value, size_t count,
 }
 
 CUresult cuMemsetD2D8Async_ptsz(CUdeviceptr to, size_t pitch, unsigned char value, size_t width,
-                          size_t height, CUstream stream) {
-  return Memset(Product(width, height), stream, kPerThread,
-                [&] { return Real().cuMemsetD2D8Async_ptsz(to, pitch, value, width, height, stream); });
+                                size_t height, CUstream stream) {
+  return Memset(Product(width, height), stream, kPerThread, [&] {
+    return Real().cuMemsetD2D8Async_ptsz(to, pitch, value, width, height, stream);
+  });
 }
 
 CUresult cuMemsetD16_v2(CUdeviceptr to, unsigned short value, size_t count) {
@@ -90,7 +90,7 @@ CUresult cuMemsetD2D16_v2(CUdeviceptr to, size_t pitch, unsigned short value, si
 }
 
 CUresult cuMemsetD2D16_v2_ptds(CUdeviceptr to, size_t pitch, unsigned short value, size_t width,
-                          size_t height) {
+                               size_t height) {
   return Memset(Product(Product(width, height), 2), nullptr, kPerThread,
                 [&] { return Real().cuMemsetD2D16_v2_ptds(to, pitch, value, width, height); });
 }
@@ -101,20 +101,22 @@ CUresult cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t count, CU
 }
 
 CUresult cuMemsetD2D16Async(CUdeviceptr to, size_t pitch, unsigned short value, size_t width,
-                          size_t height, CUstream stream) {
+                            size_t height, CUstream stream) {
   return Memset(Product(Product(width, height), 2), stream, kLegacy,
                 [&] { return Real().cuMemsetD2D16Async(to, pitch, value, width, height, stream); });
 }
 
-CUresult cuMemsetD16Async_ptsz(CUdeviceptr to, unsigned short value, size_t count, CUstream stream) {
+CUresult cuMemsetD16Async_ptsz(CUdeviceptr to, unsigned short value, size_t count,
+                               CUstream stream) {
   return Memset(Product(count, 2), stream, kPerThread,
                 [&] { return Real().cuMemsetD16Async_ptsz(to, value, count, stream); });
 }
 
 CUresult cuMemsetD2D16Async_ptsz(CUdeviceptr to, size_t pitch, unsigned short value, size_t width,
-                          size_t height, CUstream stream) {
-  return Memset(Product(Product(width, height), 2), stream, kPerThread,
-                [&] { return Real().cuMemsetD2D16Async_ptsz(to, pitch, value, width, height, stream); });
+                                 size_t height, CUstream stream) {
+  return Memset(Product(Product(width, height), 2), stream, kPerThread, [&] {
+    return Real().cuMemsetD2D16Async_ptsz(to, pitch, value, width, height, stream);
+  });
 }
 
 CUresult cuMemsetD32_v2(CUdeviceptr to, unsigned int value, size_t count) {
@@ -134,7 +136,7 @@ CUresult cuMemsetD2D32_v2(CUdeviceptr to, size_t pitch, unsigned int value, size
 }
 
 CUresult cuMemsetD2D32_v2_ptds(CUdeviceptr to, size_t pitch, unsigned int value, size_t width,
-                          size_t height) {
+                               size_t height) {
   return Memset(Product(Product(width, height), 4), nullptr, kPerThread,
                 [&] { return Real().cuMemsetD2D32_v2_ptds(to, pitch, value, width, height); });
 }
@@ -145,7 +147,7 @@ CUresult cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count, CUst
 }
 
 CUresult cuMemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned int value, size_t width,
-                          size_t height, CUstream stream) {
+                            size_t height, CUstream stream) {
   return Memset(Product(Product(width, height), 4), stream, kLegacy,
                 [&] { return Real().cuMemsetD2D32Async(to, pitch, value, width, height, stream); });
 }
@@ -156,9 +158,10 @@ CUresult cuMemsetD32Async_ptsz(CUdeviceptr to, unsigned int value, size_t count,
 }
 
 CUresult cuMemsetD2D32Async_ptsz(CUdeviceptr to, size_t pitch, unsigned int value, size_t width,
-                          size_t height, CUstream stream) {
-  return Memset(Product(Product(width, height), 4), stream, kPerThread,
-                [&] { return Real().cuMemsetD2D32Async_ptsz(to, pitch, value, width, height, stream); });
+                                 size_t height, CUstream stream) {
+  return Memset(Product(Product(width, height), 4), stream, kPerThread, [&] {
+    return Real().cuMemsetD2D32Async_ptsz(to, pitch, value, width, height, stream);
+  });
 }
 
 CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
@@ -166,7 +169,8 @@ CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
 }
 
 CUresult cuMemcpyDtoD_v2_ptds(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
-  return Copy(bytes, nullptr, kPerThread, [&] { return Real().cuMemcpyDtoD_v2_ptds(to, from, bytes); });
+  return Copy(bytes, nullptr, kPerThread,
+              [&] { return Real().cuMemcpyDtoD_v2_ptds(to, from, bytes); });
 }
 
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
@@ -174,7 +178,8 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CU
               [&] { return Real().cuMemcpyDtoDAsync_v2(to, from, bytes, stream); });
 }
 
-CUresult cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+CUresult cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr to, CUdeviceptr from, size_t bytes,
+                                   CUstream stream) {
   return Copy(bytes, stream, kPerThread,
               [&] { return Real().cuMemcpyDtoDAsync_v2_ptsz(to, from, bytes, stream); });
 }

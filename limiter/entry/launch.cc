@@ -1,5 +1,6 @@
 // Launches: every one passes the gate. What a kernel costs is learned by its function and the size
 // of its grid; what a graph costs by its exec.
+#include "limiter/driver/relaxed_capture.h"
 #include "limiter/entry/entry.h"
 #include "limiter/life/log.h"
 
@@ -15,6 +16,7 @@ bool LocalMemoryFits(CUfunction function, Cost& cost, bool* grown) {
   if (cost.seen_before.load(std::memory_order_relaxed)) return true;
   Process& self = Self();
   const uint32_t gpu = self.devices.CurrentGpu();
+  const RelaxedCapture relaxed;  // the first question about a function may load it
   CUdevice device = -1;
   int local = 0, processors = 0, threads = 0;
   const bool known =
@@ -88,8 +90,8 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
                       config->hStream, DefaultStream::kLegacy, call);
 }
 
-CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction function,
-                               void** parameters, void** extra) {
+CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction function, void** parameters,
+                               void** extra) {
   const auto call = [&] {
     return Real().cuLaunchKernelEx_ptsz(config, function, parameters, extra);
   };
@@ -101,8 +103,8 @@ CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction function
 
 CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
                                    unsigned int grid_z, unsigned int block_x, unsigned int block_y,
-                                   unsigned int block_z, unsigned int shared_bytes,
-                                   CUstream stream, void** parameters) {
+                                   unsigned int block_z, unsigned int shared_bytes, CUstream stream,
+                                   void** parameters) {
   const auto call = [&] {
     return Real().cuLaunchCooperativeKernel(function, grid_x, grid_y, grid_z, block_x, block_y,
                                             block_z, shared_bytes, stream, parameters);
@@ -118,9 +120,8 @@ CUresult cuLaunchCooperativeKernel_ptsz(CUfunction function, unsigned int grid_x
                                         unsigned int block_z, unsigned int shared_bytes,
                                         CUstream stream, void** parameters) {
   const auto call = [&] {
-    return Real().cuLaunchCooperativeKernel_ptsz(function, grid_x, grid_y, grid_z, block_x,
-                                                 block_y, block_z, shared_bytes, stream,
-                                                 parameters);
+    return Real().cuLaunchCooperativeKernel_ptsz(function, grid_x, grid_y, grid_z, block_x, block_y,
+                                                 block_z, shared_bytes, stream, parameters);
   };
   const EntryGuard guard;
   if (!guard.active()) return call();

@@ -20,48 +20,55 @@ namespace {
 
 using namespace krux::limiter;
 
-bool MayBeOurs(const char* name) {
-  return name != nullptr &&
-         ((name[0] == 'c' && name[1] == 'u') || (name[0] == 'n' && name[1] == 'v'));
-}
-
 bool BeginsWith(const char* text, const char* prefix) {
   return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-// `real` is what the asked handle holds. It is replaced when it lies in a driver library (or in
-// ourselves, which RTLD_DEFAULT finds first); a symbol of the same name elsewhere is not ours.
-void* Replaced(const char* name, void* real) {
-  if (real == nullptr) return nullptr;
-  if (const Hook* hook = FindHookByName(name)) {
-    const char* object = ObjectNameOf(real);
-    return BeginsWith(object, "libcuda.so") ? hook->ours : real;
+struct Replacement {
+  void* ours = nullptr;
+  const char* library = nullptr;  // whose symbol it replaces
+};
+
+Replacement FindReplacement(const char* name) {
+  if (name == nullptr) return {};
+  if (name[0] == 'c' && name[1] == 'u') {
+    const Hook* hook = FindHookByName(name);
+    if (hook != nullptr) return {hook->ours, "libcuda.so"};
+  } else if (name[0] == 'n' && name[1] == 'v') {
+    return {FindNvmlHook(name), "libnvidia-ml.so"};
   }
-  if (void* ours = FindNvmlHook(name)) {
-    return BeginsWith(ObjectNameOf(real), "libnvidia-ml.so") ? ours : real;
-  }
-  return real;
+  return {};
 }
 
-CUresult ReplaceProcAddress(CUresult result, void** function) {
-  if (result != CUDA_SUCCESS || function == nullptr || *function == nullptr) return result;
-  if (void* ours = FindOursByRealAddress(*function)) *function = ours;
-  return result;
+// `real` is what the asked handle holds. It is replaced when it lies in the driver (RTLD_DEFAULT
+// finds ourselves first); a symbol of the same name elsewhere is not ours to replace.
+void* Replace(const Replacement& replacement, void* real) {
+  if (real == nullptr) return nullptr;
+  return BeginsWith(ObjectNameOf(real), replacement.library) ? replacement.ours : real;
+}
+
+void ReplaceProcAddress(const char* symbol, void** function, int version, cuuint64_t flags) {
+  if (symbol == nullptr || function == nullptr || *function == nullptr) return;
+  const bool per_thread = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
+  const Hook* hook = FindHookByAddress(symbol, *function, version, per_thread);
+  if (hook != nullptr) *function = hook->ours;
 }
 
 }  // namespace
 
 KRUX_EXPORT void* dlsym(void* handle, const char* name) noexcept {
   const DlsymFunction real = RealDlsym();
-  if (!MayBeOurs(name)) KRUX_TAIL_CALL real(handle, name);
+  const Replacement replacement = FindReplacement(name);
+  if (replacement.ours == nullptr) KRUX_TAIL_CALL real(handle, name);
   // RTLD_NEXT of a library behind us is resolved from here: the driver is behind us as well.
-  return Replaced(name, real(handle, name));
+  return Replace(replacement, real(handle, name));
 }
 
 KRUX_EXPORT void* dlvsym(void* handle, const char* name, const char* version) noexcept {
   const DlvsymFunction real = RealDlvsym();
-  if (!MayBeOurs(name)) KRUX_TAIL_CALL real(handle, name, version);
-  return Replaced(name, real(handle, name, version));
+  const Replacement replacement = FindReplacement(name);
+  if (replacement.ours == nullptr) KRUX_TAIL_CALL real(handle, name, version);
+  return Replace(replacement, real(handle, name, version));
 }
 
 // RTLD_DEEPBIND makes a library look into its own dependencies before the preloaded ones: it would
@@ -72,11 +79,14 @@ KRUX_EXPORT void* dlopen(const char* file, int flags) noexcept {
 }
 
 CUresult cuGetProcAddress(const char* symbol, void** function, int version, cuuint64_t flags) {
-  return ReplaceProcAddress(Real().cuGetProcAddress(symbol, function, version, flags), function);
+  const CUresult result = Real().cuGetProcAddress(symbol, function, version, flags);
+  if (result == CUDA_SUCCESS) ReplaceProcAddress(symbol, function, version, flags);
+  return result;
 }
 
 CUresult cuGetProcAddress_v2(const char* symbol, void** function, int version, cuuint64_t flags,
                              CUdriverProcAddressQueryResult* status) {
-  return ReplaceProcAddress(Real().cuGetProcAddress_v2(symbol, function, version, flags, status),
-                            function);
+  const CUresult result = Real().cuGetProcAddress_v2(symbol, function, version, flags, status);
+  if (result == CUDA_SUCCESS) ReplaceProcAddress(symbol, function, version, flags);
+  return result;
 }

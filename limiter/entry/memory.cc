@@ -65,9 +65,8 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr* address, size_t* pitch, size_t width, s
   if (!guard.active() || address == nullptr || pitch == nullptr) return call();
   constexpr uint64_t kWidestAlignment = 512;
   return ChargedAllocation(
-      Self().devices.CurrentGpu(),
-      OwnBytes(Product(RoundUp(width, kWidestAlignment), height)), call,
-      [&] { return OwnBytes(Product(*pitch, height)); }, [&] { return *address; },
+      Self().devices.CurrentGpu(), OwnBytes(Product(RoundUp(width, kWidestAlignment), height)),
+      call, [&] { return OwnBytes(Product(*pitch, height)); }, [&] { return *address; },
       [&] {
         Real().cuMemFree_v2(*address);
         *address = 0;

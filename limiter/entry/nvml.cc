@@ -1,5 +1,5 @@
-// NVML as seen inside a container: the memory of the limit, the container's own processes with their
-// own pids. Everything else is the card's and passes.
+// NVML as seen inside a container: the memory of the limit, the container's own processes with
+// their own pids. Everything else is the card's and passes.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -143,9 +143,9 @@ KRUX_EXPORT NvmlReturn nvmlDeviceGetMemoryInfo_v2(NvmlDevice device, NvmlMemoryV
   return kNvmlSuccess;
 }
 
-#define KRUX_PROCESS_LIST(name, info, function)                                            \
-  KRUX_EXPORT NvmlReturn name(NvmlDevice device, unsigned* count, info* infos) {           \
-    return function(device, count, infos);                                                \
+#define KRUX_PROCESS_LIST(name, info, function)                                  \
+  KRUX_EXPORT NvmlReturn name(NvmlDevice device, unsigned* count, info* infos) { \
+    return function(device, count, infos);                                       \
   }
 KRUX_PROCESS_LIST(nvmlDeviceGetComputeRunningProcesses, NvmlProcessV1, ListProcesses)
 KRUX_PROCESS_LIST(nvmlDeviceGetComputeRunningProcesses_v2, NvmlProcessV2, ListProcesses)

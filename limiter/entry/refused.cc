@@ -14,6 +14,8 @@ CUresult Refuse(const char* what, const char* why) {
 
 constexpr char kGraphMemory[] = "memory of graph nodes is not counted yet";
 
+constexpr char kSparse[] = "memory that is mapped into sparse arrays is not followed yet";
+
 bool TakesMemory(const CUgraphNodeParams* parameters) {
   return parameters != nullptr && parameters->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC;
 }
@@ -49,6 +51,18 @@ CUresult cuImportExternalMemory(CUexternalMemory* memory,
     return Refuse("cuImportExternalMemory", "memory of other graphics interfaces is not counted");
   }
   return Real().cuImportExternalMemory(memory, description);
+}
+
+CUresult cuMemMapArrayAsync(CUarrayMapInfo* mappings, unsigned int count, CUstream stream) {
+  const EntryGuard guard;
+  if (guard.active()) return Refuse("cuMemMapArrayAsync", kSparse);
+  return Real().cuMemMapArrayAsync(mappings, count, stream);
+}
+
+CUresult cuMemMapArrayAsync_ptsz(CUarrayMapInfo* mappings, unsigned int count, CUstream stream) {
+  const EntryGuard guard;
+  if (guard.active()) return Refuse("cuMemMapArrayAsync", kSparse);
+  return Real().cuMemMapArrayAsync_ptsz(mappings, count, stream);
 }
 
 CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* launches, unsigned int count,

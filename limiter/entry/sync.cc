@@ -21,7 +21,8 @@ CUresult SynchronizeStream(CUstream stream, DefaultStream default_stream, Call c
   uint64_t issued = 0;
   {
     const LockGuard guard(tracked->track.lock());
-    if (tracked->track.UnmarkedCost() > self.pace.tail_slack) self.streams.PutMarkerLocked(*tracked);
+    if (tracked->track.UnmarkedCost() > self.pace.tail_slack)
+      self.streams.PutMarkerLocked(*tracked);
     issued = tracked->track.BeginSynchronize();
   }
   const CUresult result = call();
@@ -33,12 +34,12 @@ CUresult SynchronizeStream(CUstream stream, DefaultStream default_stream, Call c
   return result;
 }
 
-// All streams of the current context. A stream beyond the list is left to its markers.
+// All streams of a context. A stream beyond the list is left to its markers.
 template <typename Call>
-CUresult SynchronizeContext(Call call) {
+CUresult SynchronizeContext(CUcontext context, Call call) {
   constexpr size_t kMost = 128;
   Process& self = Self();
-  const auto context = reinterpret_cast<CUcontext>(CurrentContextNumber());
+  if (self.captures.load(std::memory_order_relaxed) != 0) return call();
   Stream* waited_for[kMost];
   uint64_t issued[kMost];
   size_t count = 0;
@@ -93,9 +94,14 @@ CUresult cuStreamSynchronize_ptsz(CUstream stream) {
 CUresult cuCtxSynchronize() {
   const EntryGuard guard;
   if (!guard.active()) return Real().cuCtxSynchronize();
-  Process& self = Self();
-  if (self.captures.load(std::memory_order_relaxed) != 0) return Real().cuCtxSynchronize();
-  return SynchronizeContext([] { return Real().cuCtxSynchronize(); });
+  return SynchronizeContext(reinterpret_cast<CUcontext>(CurrentContextNumber()),
+                            [] { return Real().cuCtxSynchronize(); });
+}
+
+CUresult cuCtxSynchronize_v2(CUcontext context) {
+  const EntryGuard guard;
+  if (!guard.active()) return Real().cuCtxSynchronize_v2(context);
+  return SynchronizeContext(context, [&] { return Real().cuCtxSynchronize_v2(context); });
 }
 
 // The event's stream is not known: all that may be behind it gets its marker.
@@ -144,13 +150,11 @@ CUresult cuStreamBeginCapture_v2_ptsz(CUstream stream, CUstreamCaptureMode mode)
 }
 
 CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph,
-                                     const CUgraphNode* dependencies,
-                                     const CUgraphEdgeData* edges, size_t count,
-                                     CUstreamCaptureMode mode) {
+                                     const CUgraphNode* dependencies, const CUgraphEdgeData* edges,
+                                     size_t count, CUstreamCaptureMode mode) {
   const EntryGuard guard;
-  return Begun(
-      Real().cuStreamBeginCaptureToGraph(stream, graph, dependencies, edges, count, mode),
-      guard.active());
+  return Begun(Real().cuStreamBeginCaptureToGraph(stream, graph, dependencies, edges, count, mode),
+               guard.active());
 }
 
 CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph,

@@ -98,8 +98,8 @@ Problem AgentLink::Connect(const char* folder, uint32_t resume_slot, int timeout
                            Admission* admission) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  const int length = snprintf(address.sun_path, sizeof address.sun_path, "%s/%s", folder,
-                              names::kLimiterSocket);
+  const int length =
+      snprintf(address.sun_path, sizeof address.sun_path, "%s/%s", folder, names::kLimiterSocket);
   if (length < 0 || length >= static_cast<int>(sizeof address.sun_path)) {
     return Problem::Because("the path of the agent's socket in %s is too long", folder);
   }

@@ -2,12 +2,13 @@
 
 #include <unistd.h>
 
-#include "limiter/life/self_check.h"
 #include "limiter/life/pages.h"
+#include "limiter/life/self_check.h"
 #include "protocol/names.h"
 
 // In every glibc, where pthread_atfork itself moved between libraries.
-extern "C" int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void* object);
+extern "C" int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(),
+                                 void* object);
 extern "C" void* __dso_handle;
 
 namespace krux::limiter {
@@ -46,8 +47,8 @@ Problem OpenPagesLocked() {
   }
   if (self.account.attached()) return Problem::None();
   AgentLink::Admission admission;
-  if (Problem problem = self.link.Connect(self.folder, wire::Hello::kNoSlot, kConnectTimeoutMs,
-                                          &admission)) {
+  if (Problem problem =
+          self.link.Connect(self.folder, wire::Hello::kNoSlot, kConnectTimeoutMs, &admission)) {
     return problem;
   }
   if (admission.welcome.slot >= kMaxPageProcesses) {

@@ -59,7 +59,8 @@ struct Process {
 // The one instance. Constant-initialised: there is no constructor to run at load.
 Process& Self();
 
-// The first half of cuInit: pages, agent, hooks. Thread-safe; once it has succeeded it does nothing.
+// The first half of cuInit: pages, agent, hooks. Thread-safe; once it has succeeded it does
+// nothing.
 Problem StartBeforeDriver();
 // The second half, when the driver is initialised: devices. Then the process is ready.
 Problem StartAfterDriver();

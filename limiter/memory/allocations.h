@@ -20,8 +20,8 @@ namespace krux::limiter {
 class Allocations {
  public:
   struct Record {
-    uint64_t bytes;        // as charged; for a small block as asked
-    uint64_t context;      // whose end frees it; 0: none's
+    uint64_t bytes;    // as charged; for a small block as asked
+    uint64_t context;  // whose end frees it; 0: none's
     uint32_t gpu;
     bool in_slab;
   };

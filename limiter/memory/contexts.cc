@@ -37,8 +37,8 @@ void Contexts::SetPrimary(uint32_t gpu, uint64_t context) {
 bool Contexts::GrowLocalMemory(uint32_t gpu, uint64_t bytes_per_thread, uint64_t threads,
                                bool* grown) {
   const LockGuard guard(lock_);
-  const uint64_t before = local_bytes_[gpu] > kLocalBytesIncluded ? local_bytes_[gpu]
-                                                                  : kLocalBytesIncluded;
+  const uint64_t before =
+      local_bytes_[gpu] > kLocalBytesIncluded ? local_bytes_[gpu] : kLocalBytesIncluded;
   if (bytes_per_thread <= before) return true;
   if (!account_->ChargeContext(gpu, OwnBytes(Product(bytes_per_thread - before, threads)))) {
     return false;

@@ -45,10 +45,10 @@ class Contexts {
 
   Account* account_;
   Lock lock_;
-  Table<uint32_t> gpu_of_;                       // by context
+  Table<uint32_t> gpu_of_;  // by context
   uint32_t living_[kMaxPageGpus] = {};
   uint64_t primary_[kMaxPageGpus] = {};
-  uint64_t local_bytes_[kMaxPageGpus] = {};      // per thread, the most so far
+  uint64_t local_bytes_[kMaxPageGpus] = {};  // per thread, the most so far
 };
 
 }  // namespace krux::limiter

@@ -26,7 +26,8 @@ class Slabs {
   bool Remove(uint64_t address, uint64_t bytes) {
     Slab* slab = slabs_.Find(KeyOf(address));
     if (slab == nullptr) return true;
-    slab->live_bytes -= BytesInSlab(bytes) < slab->live_bytes ? BytesInSlab(bytes) : slab->live_bytes;
+    slab->live_bytes -=
+        BytesInSlab(bytes) < slab->live_bytes ? BytesInSlab(bytes) : slab->live_bytes;
     if (--slab->blocks != 0) return false;
     slabs_.Remove(KeyOf(address));
     return true;

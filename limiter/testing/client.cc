@@ -1,10 +1,10 @@
 // A CUDA driver program for the tests: does what its arguments say, one after the other, and prints
 // one line for each. It knows nothing of the limiter.
 //
-//   init | uuid | ctx | total | info | alloc:BYTES | free:INDEX | fill:BYTES | pitch:W:H | managed:BYTES
-//   async:BYTES | freeasync:INDEX | sync | pool:BYTES | vmm:BYTES | release:INDEX | array:W:H
-//   launch:ITERATIONS:COUNT | rate:ITERATIONS:MILLISECONDS | door:NAME | fork:BYTES | wait | streams:N
-//   graph:ITERATIONS:KERNELS:MILLISECONDS | nvml | destroy
+//   init | uuid | ctx | total | info | alloc:BYTES | free:INDEX | fill:BYTES | pitch:W:H |
+//   managed:BYTES async:BYTES | freeasync:INDEX | sync | pool:BYTES | vmm:BYTES | release:INDEX |
+//   array:W:H launch:ITERATIONS:COUNT | rate:ITERATIONS:MILLISECONDS | door:NAME | fork:BYTES |
+//   wait | streams:N graph:ITERATIONS:KERNELS:MILLISECONDS | nvml | destroy
 #include <cuda.h>
 #include <dlfcn.h>
 #include <stdio.h>
@@ -93,11 +93,12 @@ Alloc FindAlloc(const std::string& door) {
     const auto lookup = reinterpret_cast<Lookup>(dlsym(handle, "cuGetProcAddress"));
     if (lookup("cuMemAlloc", &function, 11030, 0) != CUDA_SUCCESS) return nullptr;
   } else if (door == "gpa2") {
-    if (cuGetProcAddress("cuMemAlloc", &function, 12000, 0, nullptr) != CUDA_SUCCESS) return nullptr;
+    if (cuGetProcAddress("cuMemAlloc", &function, 12000, 0, nullptr) != CUDA_SUCCESS)
+      return nullptr;
   } else if (door == "self") {
     // cuGetProcAddress found by itself, as the CUDA runtime does.
-    using Lookup = CUresult (*)(const char*, void**, int, cuuint64_t,
-                                CUdriverProcAddressQueryResult*);
+    using Lookup =
+        CUresult (*)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*);
     void* lookup = nullptr;
     if (cuGetProcAddress("cuGetProcAddress", &lookup, 12000, 0, nullptr) != CUDA_SUCCESS ||
         reinterpret_cast<Lookup>(lookup)("cuMemAlloc", &function, 12000, 0, nullptr) !=
@@ -106,6 +107,43 @@ Alloc FindAlloc(const std::string& door) {
     }
   }
   return reinterpret_cast<Alloc>(function);
+}
+
+struct Name {
+  const char* name;
+  int since;
+};
+constexpr Name kHandled[] = {
+#define KRUX_HOOK(name, symbol_class, since) {#name, since},
+#include "limiter/driver_api.inc"
+#undef KRUX_HOOK
+};
+
+// For each handled name that the driver has: the two lookups must agree.
+void LookUpAll() {
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW);
+  int same = 0, different = 0;
+  for (const Name& handled : kHandled) {
+    std::string base = handled.name;
+    cuuint64_t flags = CU_GET_PROC_ADDRESS_LEGACY_STREAM;
+    for (const char* suffix : {"_ptsz", "_ptds"}) {
+      if (base.size() > 5 && base.substr(base.size() - 5) == suffix) {
+        base.resize(base.size() - 5);
+        flags = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+      }
+    }
+    const size_t version = base.find("_v");
+    if (version != std::string::npos) base.resize(version);
+    void* found = nullptr;
+    void* by_name = dlsym(driver, handled.name);
+    if (cuGetProcAddress(base.c_str(), &found, handled.since, flags, nullptr) != CUDA_SUCCESS) {
+      continue;
+    }
+    ++(found == by_name ? same : different);
+    if (found != by_name) printf("differs: %s\n", handled.name);
+  }
+  printf("lookup same %d different %d\n", same, different);
+  fflush(stdout);
 }
 
 void Vmm(size_t bytes) {
@@ -266,6 +304,8 @@ void Do(const std::string& command, const std::vector<size_t>& n, const std::str
     Rate(static_cast<unsigned>(n[0]), static_cast<double>(n[1]) / 1e3);
   } else if (command == "fork") {
     ForkAndAllocate(n[0]);
+  } else if (command == "lookup") {
+    LookUpAll();
   } else if (command == "nvml") {
     Nvml();
   } else if (command == "wait") {

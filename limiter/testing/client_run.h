@@ -16,8 +16,8 @@
 namespace krux::limiter {
 
 struct ClientOptions {
-  std::string container_folder;             // KRUX_CONTAINER_FOLDER; "" = not set
-  std::string sim_folder;                   // KRUX_SIM_FOLDER
+  std::string container_folder;  // KRUX_CONTAINER_FOLDER; "" = not set
+  std::string sim_folder;        // KRUX_SIM_FOLDER
   bool preload = true;
   std::vector<std::string> more_environment;
 };

@@ -69,8 +69,8 @@ void FakeAgent::MakeLimits(const std::vector<Gpu>& gpus) {
   const std::string path = folder_ + "/" + names::kLimitsFile;
   const UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   Check(fd.valid() && ftruncate(fd.get(), sizeof(LimitsPage)) == 0, "limits");
-  limits_ = static_cast<LimitsPage*>(mmap(nullptr, sizeof(LimitsPage), PROT_READ | PROT_WRITE,
-                                          MAP_SHARED, fd.get(), 0));
+  limits_ = static_cast<LimitsPage*>(
+      mmap(nullptr, sizeof(LimitsPage), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0));
   Check(limits_ != MAP_FAILED, "mmap limits");
   limits_->magic = kPageMagic;
   limits_->version = kLimitsVersion;
@@ -92,8 +92,8 @@ void FakeAgent::MakeAccount(uint32_t gpu_count) {
   Check(ftruncate(account_fd_.get(), sizeof(AccountPage)) == 0, "account");
   Check(fcntl(account_fd_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0,
         "seals");
-  account_ = static_cast<AccountPage*>(mmap(nullptr, sizeof(AccountPage), PROT_READ | PROT_WRITE,
-                                            MAP_SHARED, account_fd_.get(), 0));
+  account_ = static_cast<AccountPage*>(
+      mmap(nullptr, sizeof(AccountPage), PROT_READ | PROT_WRITE, MAP_SHARED, account_fd_.get(), 0));
   Check(account_ != MAP_FAILED, "mmap account");
   account_->magic = kPageMagic;
   account_->version = kAccountVersion;

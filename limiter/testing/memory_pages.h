@@ -16,8 +16,8 @@ template <typename Page>
 class SharedPage {
  public:
   SharedPage()
-      : page_(new (mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-                        -1, 0)) Page) {}
+      : page_(new(mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                       -1, 0)) Page) {}
   ~SharedPage() { munmap(page_, sizeof(Page)); }
   SharedPage(const SharedPage&) = delete;
   SharedPage& operator=(const SharedPage&) = delete;
