@@ -114,11 +114,11 @@ nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_
   return NVML_SUCCESS;
 }
 
+// Always one sample a process, of the last window: what is older than that is not kept.
 nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device,
                                              nvmlProcessUtilizationSample_t* out,
-                                             unsigned int* count, unsigned long long last_seen) {
+                                             unsigned int* count, unsigned long long) {
   const auto now = static_cast<unsigned long long>(krux::MonotonicNow() / krux::kMicrosecond);
-  if (last_seen > now) last_seen = 0;
   const nvmlReturn_t result =
       Fill(device, count, out, [now](const Card& card, const ProcessUse& use) {
         const unsigned int percent = krux::sim::SeatPercent(card, use.seat);
