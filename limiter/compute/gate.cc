@@ -162,9 +162,10 @@ bool Gate::TryOnce(uint32_t gpu, Stream* stream, Ticks predicted, ThreadWords::W
     word.launching.fetch_add(1, std::memory_order_seq_cst);
     return true;
   }
-  if (!wait.complained && !lost && now > wait.since + kSilentAfter * millisecond_) {
+  if (!wait.complained && now > wait.since + kSilentAfter * millisecond_) {
     wait.complained = true;
-    LogLine("a launch has waited 2 s for its share of the GPU and goes on waiting");
+    LogLine(lost ? "the agent of this node is gone; a launch waits until it is back"
+                 : "a launch has waited 2 s for its share of the GPU and goes on waiting");
   }
   if (wait.blocked == nullptr) {
     wait.blocked = &account_->Mine(gpu)->blocked;
