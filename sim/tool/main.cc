@@ -33,13 +33,14 @@ Result<Card*> FindCard(SharedState* state, uint32_t index) {
 void PrintCard(SharedState* state, uint32_t index) {
   Card& card = state->card(index);
   const unsigned char* u = card.uuid;
+  const uint64_t used = state->UsedMemory(index);  // first: it frees what dead processes held
   unsigned int percent = 0;
   for (const Seat& seat : card.seats)
     percent += seat.used_bytes.load() > 0 ? seat.percent.load() : 0;
   std::printf(
       "card %u: %s GPU-%02x%02x%02x%02x-... %s, %llu of %llu MiB used, busy %u %%, %d at work%s\n",
       index, card.name, u[0], u[1], u[2], u[3], card.lost.load() != 0 ? "LOST" : "healthy",
-      static_cast<unsigned long long>(state->UsedMemory(index) / kMiB),
+      static_cast<unsigned long long>(used / kMiB),
       static_cast<unsigned long long>(card.memory_bytes / kMiB), percent,
       std::popcount(CardShare(&card).Read(MonotonicNow()).busy),
       card.stranger_bytes.load() > 0 ? ", part of it taken by krux-sim" : "");
