@@ -5,7 +5,8 @@
 
 #include <CLI/CLI.hpp>
 #include <csignal>
-#include <iostream>
+#include <cstdio>
+#include <exception>
 #include <thread>
 
 #include "common/file.h"
@@ -144,11 +145,18 @@ int Main(int argc, char** argv) {
   Status done = Check(flags);
   if (done) done = Run(flags);
   if (done) return 0;
-  std::cerr << "krux-device-plugin: " << done.error().ToString() << "\n";
+  std::fprintf(stderr, "krux-device-plugin: %s\n", done.error().ToString().c_str());
   return 1;
 }
 
 }  // namespace
 }  // namespace krux::device_plugin
 
-int main(int argc, char** argv) { return krux::device_plugin::Main(argc, argv); }
+int main(int argc, char** argv) {
+  try {
+    return krux::device_plugin::Main(argc, argv);
+  } catch (const std::exception& error) {  // of a library: threads or memory have run out
+    std::fprintf(stderr, "krux-device-plugin: %s\n", error.what());
+    return 1;
+  }
+}

@@ -16,6 +16,14 @@ namespace {
 
 constexpr int kAskLimitMs = 1000;  // a client that does not speak must not hold up the others
 
+// A client that has gone, or reads nothing, asks again.
+void Send(int client, const fd_store::Store::Answer& answer) {
+  std::vector<int> fds;
+  if (answer.fd >= 0) fds.push_back(answer.fd);
+  const Status sent = SendMessage(client, answer.json, fds, /*wait=*/false);
+  if (!sent) KRUX_LOG_DEBUG("descriptor store: {}", sent.error().ToString());
+}
+
 std::string PutRequest(const std::string& key) {
   return R"({"v":1,"op":"put","key":")" + key + R"("})";
 }
@@ -95,16 +103,13 @@ void StoreServer::Answer(int listener) {
   const Result<ucred> peer = PeerOf(client.get());
   if (!peer || peer->uid != geteuid()) {
     const Error denied{ErrorCode::kPermissionDenied, "descriptor store: only root may ask"};
-    (void)SendMessage(client.get(), api::ErrorToJson(denied), {}, /*wait=*/false);
+    Send(client.get(), {api::ErrorToJson(denied)});
     return;
   }
   Result<Message> message = ReceiveMessage(client.get(), kAskLimitMs);
   if (!message || message->bytes.empty()) return;
   const std::lock_guard<std::mutex> lock(mutex_);
-  const fd_store::Store::Answer answer = store_.Handle(std::move(*message));
-  std::vector<int> fds;
-  if (answer.fd >= 0) fds.push_back(answer.fd);
-  (void)SendMessage(client.get(), answer.json, fds, /*wait=*/false);
+  Send(client.get(), store_.Handle(std::move(*message)));
 }
 
 void StoreServer::Serve(const std::stop_token& stop) {
