@@ -34,17 +34,28 @@ enum class ErrorCode : int {
 // The code's name as it appears in logs, events and messages, e.g. "INVALID_ARGUMENT".
 constexpr std::string_view ErrorCodeName(ErrorCode code) {
   switch (code) {
-    case ErrorCode::kInvalidArgument: return "INVALID_ARGUMENT";
-    case ErrorCode::kNotFound: return "NOT_FOUND";
-    case ErrorCode::kAlreadyExists: return "ALREADY_EXISTS";
-    case ErrorCode::kPermissionDenied: return "PERMISSION_DENIED";
-    case ErrorCode::kResourceExhausted: return "RESOURCE_EXHAUSTED";
-    case ErrorCode::kFailedPrecondition: return "FAILED_PRECONDITION";
-    case ErrorCode::kUnavailable: return "UNAVAILABLE";
-    case ErrorCode::kDeadlineExceeded: return "DEADLINE_EXCEEDED";
-    case ErrorCode::kDataLoss: return "DATA_LOSS";
-    case ErrorCode::kUnimplemented: return "UNIMPLEMENTED";
-    case ErrorCode::kInternal: return "INTERNAL";
+    case ErrorCode::kInvalidArgument:
+      return "INVALID_ARGUMENT";
+    case ErrorCode::kNotFound:
+      return "NOT_FOUND";
+    case ErrorCode::kAlreadyExists:
+      return "ALREADY_EXISTS";
+    case ErrorCode::kPermissionDenied:
+      return "PERMISSION_DENIED";
+    case ErrorCode::kResourceExhausted:
+      return "RESOURCE_EXHAUSTED";
+    case ErrorCode::kFailedPrecondition:
+      return "FAILED_PRECONDITION";
+    case ErrorCode::kUnavailable:
+      return "UNAVAILABLE";
+    case ErrorCode::kDeadlineExceeded:
+      return "DEADLINE_EXCEEDED";
+    case ErrorCode::kDataLoss:
+      return "DATA_LOSS";
+    case ErrorCode::kUnimplemented:
+      return "UNIMPLEMENTED";
+    case ErrorCode::kInternal:
+      return "INTERNAL";
   }
   return "UNKNOWN";
 }
@@ -65,20 +76,46 @@ struct [[nodiscard]] Error {
 inline Error ErrnoError(int error_number, std::string_view what) {
   ErrorCode code = ErrorCode::kInternal;
   switch (error_number) {
-    case ENOENT: case ESRCH: case ENODEV: case ENXIO: code = ErrorCode::kNotFound; break;
-    case EEXIST: code = ErrorCode::kAlreadyExists; break;
-    case EACCES: case EPERM: case EROFS: code = ErrorCode::kPermissionDenied; break;
-    case ENOSPC: case ENOMEM: case EMFILE: case ENFILE: case EDQUOT:
+    case ENOENT:
+    case ESRCH:
+    case ENODEV:
+    case ENXIO:
+      code = ErrorCode::kNotFound;
+      break;
+    case EEXIST:
+      code = ErrorCode::kAlreadyExists;
+      break;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      code = ErrorCode::kPermissionDenied;
+      break;
+    case ENOSPC:
+    case ENOMEM:
+    case EMFILE:
+    case ENFILE:
+    case EDQUOT:
       code = ErrorCode::kResourceExhausted;
       break;
-    case EINVAL: case ENAMETOOLONG: case ENOTDIR: case EISDIR: case ELOOP:
+    case EINVAL:
+    case ENAMETOOLONG:
+    case ENOTDIR:
+    case EISDIR:
+    case ELOOP:
       code = ErrorCode::kInvalidArgument;
       break;
-    case ECONNREFUSED: case ECONNRESET: case EPIPE: case EAGAIN: case ENOTCONN:
+    case ECONNREFUSED:
+    case ECONNRESET:
+    case EPIPE:
+    case EAGAIN:
+    case ENOTCONN:
       code = ErrorCode::kUnavailable;
       break;
-    case ETIMEDOUT: code = ErrorCode::kDeadlineExceeded; break;
-    default: break;
+    case ETIMEDOUT:
+      code = ErrorCode::kDeadlineExceeded;
+      break;
+    default:
+      break;
   }
   return Error{code, std::string(what) + ": " + std::strerror(error_number)};
 }

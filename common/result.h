@@ -23,7 +23,8 @@ class [[nodiscard]] Result : public tl::expected<T, Error> {
   using Base = tl::expected<T, Error>;
   using Base::Base;
   // A failed step's Error, or a plain value, returns as it is.
-  Result(Error error) : Base(tl::unexpected<Error>(std::move(error))) {}  // NOLINT(google-explicit-constructor)
+  Result(Error error)
+      : Base(tl::unexpected<Error>(std::move(error))) {}  // NOLINT(google-explicit-constructor)
 
   // The same result with context added to its error.
   Result With(std::string_view context) && {
@@ -42,11 +43,11 @@ inline Status Ok() { return Status(); }
 #define KRUX_CONCAT(a, b) KRUX_CONCAT_INNER(a, b)
 
 // Returns the error of `expr` from the calling function.
-#define KRUX_RETURN_IF_ERROR(expr)                       \
-  do {                                                   \
-    if (auto krux_status = (expr); !krux_status) {       \
-      return std::move(krux_status).error();             \
-    }                                                    \
+#define KRUX_RETURN_IF_ERROR(expr)                 \
+  do {                                             \
+    if (auto krux_status = (expr); !krux_status) { \
+      return std::move(krux_status).error();       \
+    }                                              \
   } while (false)
 
 // Declares `decl` from the value of `expr`, or returns its error.

@@ -27,17 +27,17 @@ constexpr size_t kMaxMessageBytes = 64 * 1024;  // larger messages are refused o
 constexpr size_t kMaxMessageFds = 4;
 
 struct Message {
-  std::string bytes;           // empty: the peer has closed
-  std::vector<UniqueFd> fds;   // passed by SCM_RIGHTS, close-on-exec
+  std::string bytes;          // empty: the peer has closed
+  std::vector<UniqueFd> fds;  // passed by SCM_RIGHTS, close-on-exec
 };
 
 inline Result<sockaddr_un> UnixAddress(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof address.sun_path) {
-    return Error{ErrorCode::kInvalidArgument, "socket path '" + path + "' is empty or longer than " +
-                                                  std::to_string(sizeof address.sun_path - 1) +
-                                                  " bytes"};
+    return Error{ErrorCode::kInvalidArgument,
+                 "socket path '" + path + "' is empty or longer than " +
+                     std::to_string(sizeof address.sun_path - 1) + " bytes"};
   }
   std::memcpy(address.sun_path, path.c_str(), path.size());
   return address;
@@ -89,9 +89,9 @@ inline Result<ucred> PeerOf(int fd) {
 inline Status SendMessage(int fd, std::string_view bytes, const std::vector<int>& fds = {},
                           bool wait = true) {
   if (bytes.empty() || bytes.size() > kMaxMessageBytes || fds.size() > kMaxMessageFds) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "message of " + std::to_string(bytes.size()) + " bytes and " +
-                     std::to_string(fds.size()) + " descriptors can't be sent"};
+    return Error{ErrorCode::kInvalidArgument, "message of " + std::to_string(bytes.size()) +
+                                                  " bytes and " + std::to_string(fds.size()) +
+                                                  " descriptors can't be sent"};
   }
   iovec part{const_cast<char*>(bytes.data()), bytes.size()};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxMessageFds)] = {};

@@ -38,12 +38,16 @@ TEST_F(UnixSocketTest, PassesBytesAndDescriptorsAndTheEnd) {
 
 TEST_F(UnixSocketTest, SaysWhoIsMissing) {
   EXPECT_EQ(ConnectUnix(path_).error().code, ErrorCode::kNotFound);
-  { const UniqueFd listener = ListenUnix(path_, 0600).value(); }
+  {
+    const UniqueFd listener = ListenUnix(path_, 0600).value();
+  }
   EXPECT_EQ(ConnectUnix(path_).error().code, ErrorCode::kUnavailable);
 }
 
 TEST_F(UnixSocketTest, ReplacesADeadSocketButNeverALivingOne) {
-  { const UniqueFd dead = ListenUnix(path_, 0600).value(); }
+  {
+    const UniqueFd dead = ListenUnix(path_, 0600).value();
+  }
   const UniqueFd living = ListenUnix(path_, 0600).value();
   EXPECT_EQ(ListenUnix(path_, 0600).error().code, ErrorCode::kAlreadyExists);
 }

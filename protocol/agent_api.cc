@@ -42,8 +42,8 @@ class Fields {
     if (field == nullptr) return;
     if (!field->is_number_unsigned() || field->get<uint64_t>() < low ||
         field->get<uint64_t>() > high) {
-      return Fail(name, "a whole number from " + std::to_string(low) + " to " +
-                            std::to_string(high));
+      return Fail(name,
+                  "a whole number from " + std::to_string(low) + " to " + std::to_string(high));
     }
     out = field->get<uint64_t>();
   }
@@ -137,9 +137,12 @@ json GpusToJson(const std::vector<GpuGrant>& gpus) {
 struct ToJson {
   json operator()(const CreateRequest& r) const {
     json j = Envelope("create");
-    j.update({{"containerId", r.container_id}, {"podUid", r.pod_uid},
-              {"podNamespace", r.pod_namespace}, {"podName", r.pod_name},
-              {"container", r.container_name}, {"cgroupsPath", r.cgroups_path}});
+    j.update({{"containerId", r.container_id},
+              {"podUid", r.pod_uid},
+              {"podNamespace", r.pod_namespace},
+              {"podName", r.pod_name},
+              {"container", r.container_name},
+              {"cgroupsPath", r.cgroups_path}});
     return j;
   }
   json operator()(const DeleteRequest& r) const {
@@ -231,21 +234,25 @@ Result<Request> ParseRequest(std::string_view text) {
 std::string AnswerToJson(const CreateAnswer& answer) {
   json mounts = json::array();
   for (const Mount& mount : answer.mounts) {
-    mounts.push_back({{"host", mount.host},
-                      {"container", mount.container},
-                      {"readOnly", mount.read_only}});
+    mounts.push_back(
+        {{"host", mount.host}, {"container", mount.container}, {"readOnly", mount.read_only}});
   }
   json j = OkAnswer();
-  j.update({{"granted", answer.granted}, {"reason", answer.reason},
-            {"deviceNodes", answer.device_nodes}, {"driverFiles", answer.driver_files},
-            {"mounts", std::move(mounts)}, {"limiter", answer.limiter_path}});
+  j.update({{"granted", answer.granted},
+            {"reason", answer.reason},
+            {"deviceNodes", answer.device_nodes},
+            {"driverFiles", answer.driver_files},
+            {"mounts", std::move(mounts)},
+            {"limiter", answer.limiter_path}});
   return j.dump();
 }
 
 std::string AnswerToJson(const RunAnswer& answer) {
   json j = OkAnswer();
-  j.update({{"folder", answer.folder}, {"gpus", GpusToJson(answer.gpus)},
-            {"limiter", answer.limiter_path}, {"driverFolders", answer.driver_folders}});
+  j.update({{"folder", answer.folder},
+            {"gpus", GpusToJson(answer.gpus)},
+            {"limiter", answer.limiter_path},
+            {"driverFolders", answer.driver_folders}});
   return j.dump();
 }
 
@@ -253,8 +260,8 @@ std::string EmptyAnswerJson() { return OkAnswer().dump(); }
 
 std::string ErrorToJson(const Error& error) {
   // Messages can quote text of others: bytes that are no UTF-8 are replaced, never thrown about.
-  return json{{"v", 1}, {"ok", false}, {"code", static_cast<int>(error.code)},
-              {"error", error.message}}
+  return json{
+      {"v", 1}, {"ok", false}, {"code", static_cast<int>(error.code)}, {"error", error.message}}
       .dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -300,8 +307,8 @@ Status ParseEmptyAnswer(std::string_view text) {
 Result<std::string> Ask(const std::string& socket_path, const Request& request, int timeout_ms) {
   KRUX_ASSIGN_OR_RETURN(const UniqueFd socket, ConnectUnix(socket_path).With("the Krux agent"));
   KRUX_RETURN_IF_ERROR(SendMessage(socket.get(), RequestToJson(request)));
-  KRUX_ASSIGN_OR_RETURN(Message answer, ReceiveMessage(socket.get(), timeout_ms)
-                                            .With("waiting for the Krux agent"));
+  KRUX_ASSIGN_OR_RETURN(
+      Message answer, ReceiveMessage(socket.get(), timeout_ms).With("waiting for the Krux agent"));
   if (answer.bytes.empty()) {
     return Error{ErrorCode::kUnavailable, "the Krux agent closed the connection without an answer"};
   }

@@ -7,7 +7,8 @@
 //   krux-runtime    delete    the container is deleted               {}
 //   device plugin   gate      may this set of slots start?           {} or an error (retryable)
 //   krux            run       a private container for one command    RunAnswer
-//   krux, tests     status    everything the agent holds             an object, for people and tests
+//   krux, tests     status    everything the agent holds             an object, for people and
+//   tests
 //
 // Every request: {"v":1,"op":"…",…}; every answer: {"v":1,"ok":true,…} or
 // {"v":1,"ok":false,"code":5,"error":"one sentence that says what to do"}.
@@ -54,11 +55,11 @@ struct CreateAnswer {
   bool granted = false;
   std::string reason;                     // when not granted: why, for the log
   std::vector<std::string> device_nodes;  // /dev/nvidia0, ... of exactly the granted GPUs
-  std::vector<std::string> driver_files;  // host paths of libraries (libcuda.so.1, ...): the runtime
-                                          // puts each, under its own file name, where the image's
-                                          // loader looks
-  std::vector<Mount> mounts;              // others: the container's folder, the simulated card
-  std::string limiter_path;               // host path of libkrux.so
+  std::vector<std::string> driver_files;  // host paths of libraries (libcuda.so.1, ...): the
+                                          // runtime puts each, under its own file name, where the
+                                          // image's loader looks
+  std::vector<Mount> mounts;  // others: the container's folder, the simulated card
+  std::string limiter_path;   // host path of libkrux.so
   bool operator==(const CreateAnswer&) const = default;
 };
 

@@ -22,8 +22,12 @@ TEST(AgentApi, RequestsComeBackAsTheyWereWritten) {
 }
 
 TEST(AgentApi, AnswersComeBackAsTheyWereWritten) {
-  const CreateAnswer create{true, "", {"/dev/nvidia0"}, {"/lib/libcuda.so.1"},
-                            {{"/run/krux/containers/x", "/run/krux", true}}, "/opt/libkrux.so"};
+  const CreateAnswer create{true,
+                            "",
+                            {"/dev/nvidia0"},
+                            {"/lib/libcuda.so.1"},
+                            {{"/run/krux/containers/x", "/run/krux", true}},
+                            "/opt/libkrux.so"};
   EXPECT_EQ(ParseCreateAnswer(AnswerToJson(create)).value(), create);
   const RunAnswer run{"/run/krux/containers/x", {kGpu}, "/opt/libkrux.so", {"/opt/sim"}};
   EXPECT_EQ(ParseRunAnswer(AnswerToJson(run)).value(), run);
@@ -39,7 +43,10 @@ TEST(AgentApi, ErrorsKeepTheirCodeAndText) {
 }
 
 TEST(AgentApi, WrongRequestsGetOneSentenceThatNamesTheField) {
-  struct Row { const char* text; const char* said; };
+  struct Row {
+    const char* text;
+    const char* said;
+  };
   const Row rows[] = {
       {"", "JSON object"},
       {"[]", "JSON object"},

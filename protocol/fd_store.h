@@ -3,7 +3,8 @@
 // only); one JSON object asks, one answers, then the connection is closed:
 //
 //   {"v":1,"op":"put","key":K} + 1 descriptor   -> {"v":1,"ok":true}     replaces an older one
-//   {"v":1,"op":"get","key":K}                  -> {"v":1,"ok":true} + 1 descriptor; it stays stored
+//   {"v":1,"op":"get","key":K}                  -> {"v":1,"ok":true} + 1 descriptor; it stays
+//   stored
 //   {"v":1,"op":"drop","key":K}                 -> {"v":1,"ok":true}     also when there is none
 //   {"v":1,"op":"list"}                         -> {"v":1,"ok":true,"keys":[K,…]}
 //

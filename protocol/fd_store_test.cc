@@ -15,7 +15,7 @@ namespace {
 UniqueFd Memfd() { return UniqueFd(memfd_create("test", MFD_CLOEXEC)); }
 
 ino_t InodeOf(int fd) {
-  struct stat info {};
+  struct stat info{};
   return fstat(fd, &info) == 0 ? info.st_ino : 0;
 }
 
@@ -41,10 +41,9 @@ TEST(FdStoreTest, KeepsADescriptorUntilItIsDropped) {
 
 TEST(FdStoreTest, RefusesWhatIsWrong) {
   Store store;
-  for (const char* json :
-       {"", "[]", "{", R"({"op":"get","key":"a"})", R"({"v":1})", R"({"v":1,"op":"eat","key":"a"})",
-        R"({"v":1,"op":"put","key":"a"})", R"({"v":1,"op":"get","key":"../a"})",
-        R"({"v":1,"op":"get","key":7})"}) {
+  for (const char* json : {"", "[]", "{", R"({"op":"get","key":"a"})", R"({"v":1})",
+                           R"({"v":1,"op":"eat","key":"a"})", R"({"v":1,"op":"put","key":"a"})",
+                           R"({"v":1,"op":"get","key":"../a"})", R"({"v":1,"op":"get","key":7})"}) {
     EXPECT_FALSE(api::ParseEmptyAnswer(store.Handle(Ask(json)).json)) << json;
   }
   EXPECT_EQ(store.size(), 0u);
@@ -77,7 +76,8 @@ TEST(FdStoreTest, ClientAndStoreUnderstandEachOtherOverASocket) {
       auto message = ReceiveMessage(peer.get(), 10'000);
       if (!message) continue;
       const auto answer = store.Handle(std::move(*message));
-      const std::vector<int> fds = answer.fd >= 0 ? std::vector<int>{answer.fd} : std::vector<int>{};
+      const std::vector<int> fds =
+          answer.fd >= 0 ? std::vector<int>{answer.fd} : std::vector<int>{};
       if (!SendMessage(peer.get(), answer.json, fds)) continue;
     }
   });

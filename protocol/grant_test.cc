@@ -8,7 +8,8 @@ namespace krux {
 namespace {
 
 std::string TestData(const char* name) {
-  return ReadFile(std::string(KRUX_SOURCE_DIR "/protocol/testdata/") + name, kMaxGrantBytes).value();
+  return ReadFile(std::string(KRUX_SOURCE_DIR "/protocol/testdata/") + name, kMaxGrantBytes)
+      .value();
 }
 
 // Also read by the Go adapter's test: both sides agree on one file.

@@ -25,13 +25,17 @@ namespace krux::wire {
 constexpr uint32_t kLimiterProtocolVersion = 1;  // one major version: old and new keep working
 
 enum class Type : uint32_t {
-  kHello = 1, kWelcome = 2, kRefused = 3, kEvent = 4, kNotice = 5,
+  kHello = 1,
+  kWelcome = 2,
+  kRefused = 3,
+  kEvent = 4,
+  kNotice = 5,
 };
 
 struct Hello {
   Type type = Type::kHello;
   uint32_t version = kLimiterProtocolVersion;
-  int32_t pid = 0;             // as the process sees it (in its pid namespace)
+  int32_t pid = 0;                 // as the process sees it (in its pid namespace)
   uint32_t resume_slot = kNoSlot;  // the slot it had, when it lost an earlier agent
   static constexpr uint32_t kNoSlot = UINT32_MAX;
 };
@@ -39,14 +43,14 @@ struct Hello {
 struct Welcome {
   Type type = Type::kWelcome;
   uint32_t version = kLimiterProtocolVersion;
-  uint32_t slot = 0;           // index into AccountPage::processes
+  uint32_t slot = 0;             // index into AccountPage::processes
   uint32_t account_changed = 0;  // 1: the descriptor is a new account; move the charges to it
 };
 
 struct Refused {
   Type type = Type::kRefused;
-  uint32_t code = 0;           // ErrorCode
-  char reason[248] = {};       // one sentence, NUL-terminated
+  uint32_t code = 0;      // ErrorCode
+  char reason[248] = {};  // one sentence, NUL-terminated
 };
 
 enum class EventKind : uint32_t { kWant = 1, kDrained = 2, kIdle = 3, kContextMade = 4 };
@@ -54,8 +58,8 @@ enum class EventKind : uint32_t { kWant = 1, kDrained = 2, kIdle = 3, kContextMa
 struct Event {
   Type type = Type::kEvent;
   EventKind kind = EventKind::kWant;
-  uint32_t gpu = 0;            // index into the pages
-  uint32_t epoch = 0;          // the lease epoch meant; 0 where none is
+  uint32_t gpu = 0;    // index into the pages
+  uint32_t epoch = 0;  // the lease epoch meant; 0 where none is
 };
 
 enum class NoticeKind : uint32_t { kLeaseEnded = 1 };

@@ -6,13 +6,13 @@
 namespace krux::names {
 
 // Extended resources (integers; requests = limits).
-inline constexpr char kResourceGpu[] = "krux.io/gpu";          // virtual GPUs, each on another card
-inline constexpr char kResourceMemory[] = "krux.io/gpumem";    // MiB of each
+inline constexpr char kResourceGpu[] = "krux.io/gpu";        // virtual GPUs, each on another card
+inline constexpr char kResourceMemory[] = "krux.io/gpumem";  // MiB of each
 inline constexpr char kResourceMemoryPercent[] = "krux.io/gpumem-percentage";
-inline constexpr char kResourceCores[] = "krux.io/gpucores";   // percent of each card's time
+inline constexpr char kResourceCores[] = "krux.io/gpucores";  // percent of each card's time
 
 // Pod annotations.
-inline constexpr char kAnnotationGrant[] = "krux.io/grant";    // written by the scheduler alone
+inline constexpr char kAnnotationGrant[] = "krux.io/grant";  // written by the scheduler alone
 inline constexpr char kAnnotationPolicy[] = "krux.io/compute-policy";
 inline constexpr char kAnnotationPriority[] = "krux.io/priority";
 
@@ -23,11 +23,11 @@ inline constexpr char kRuntimeHandler[] = "krux";
 inline constexpr char kSlotPrefix[] = "krux-";
 
 // On the node. Every daemon takes another root as a flag; these are the defaults.
-inline constexpr char kRunFolder[] = "/run/krux";              // agent.sock, plugin.sock, containers/
-inline constexpr char kStateFolder[] = "/var/lib/krux";        // ledger
-inline constexpr char kAgentSocket[] = "agent.sock";           // in the run folder: root only
-inline constexpr char kPluginSocket[] = "plugin.sock";         // in the run folder: descriptor store
-inline constexpr char kContainersFolder[] = "containers";      // in the run folder: one folder each
+inline constexpr char kRunFolder[] = "/run/krux";          // agent.sock, plugin.sock, containers/
+inline constexpr char kStateFolder[] = "/var/lib/krux";    // ledger
+inline constexpr char kAgentSocket[] = "agent.sock";       // in the run folder: root only
+inline constexpr char kPluginSocket[] = "plugin.sock";     // in the run folder: descriptor store
+inline constexpr char kContainersFolder[] = "containers";  // in the run folder: one folder each
 
 // A container's folder holds these two files; it is mounted read-only over kContainerMount.
 inline constexpr char kLimitsFile[] = "limits";

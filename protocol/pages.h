@@ -19,11 +19,11 @@
 
 namespace krux {
 
-constexpr uint32_t kPageMagic = 0x5855524b;   // "KRUX"
+constexpr uint32_t kPageMagic = 0x5855524b;  // "KRUX"
 constexpr uint32_t kLimitsVersion = 1;
 constexpr uint32_t kAccountVersion = 1;
 constexpr size_t kMaxPageGpus = 16;
-constexpr size_t kMaxPageProcesses = 256;     // processes with CUDA in one container
+constexpr size_t kMaxPageProcesses = 256;  // processes with CUDA in one container
 
 // One GPU of the container, 256 bytes. All times are TSC ticks of the host.
 //
@@ -31,19 +31,19 @@ constexpr size_t kMaxPageProcesses = 256;     // processes with CUDA in one cont
 // holder can never take a new lease for his own. It is a futex word: limiters wait on it
 // (FUTEX_WAIT works on a read-only mapping), the agent wakes all.
 struct alignas(64) GpuLimits {
-  uint8_t uuid[16];                            // as CUDA gives it; constant
-  std::atomic<uint64_t> memory_limit_bytes;    // everything included
-  std::atomic<uint64_t> memory_physical_bytes; // of the card
-  std::atomic<uint32_t> cores_percent;         // 0 = no guarantee
-  std::atomic<uint32_t> policy;                // ComputePolicy
-  std::atomic<uint32_t> priority;              // Priority
-  std::atomic<uint32_t> context_mib;           // what a context takes under this driver: reserved
-                                               // before one is made, settled by the agent after it
+  uint8_t uuid[16];                             // as CUDA gives it; constant
+  std::atomic<uint64_t> memory_limit_bytes;     // everything included
+  std::atomic<uint64_t> memory_physical_bytes;  // of the card
+  std::atomic<uint32_t> cores_percent;          // 0 = no guarantee
+  std::atomic<uint32_t> policy;                 // ComputePolicy
+  std::atomic<uint32_t> priority;               // Priority
+  std::atomic<uint32_t> context_mib;            // what a context takes under this driver: reserved
+                                                // before one is made, settled by the agent after it
   uint8_t reserved0[8];
 
   alignas(64) std::atomic<uint32_t> lease_word;
   uint32_t reserved1;
-  std::atomic<uint64_t> lease_end_tsc;         // no launch begins after it; UINT64_MAX = open end
+  std::atomic<uint64_t> lease_end_tsc;  // no launch begins after it; UINT64_MAX = open end
 
   // When the agent is gone: a launch may begin while (tsc - window_origin) % cycle lies in
   // [window_begin, window_begin + window_width). Windows of all tenants of a card are disjoint.
@@ -61,7 +61,7 @@ struct LimitsPage {
   uint32_t size_bytes;
   uint32_t gpu_count;
   std::atomic<uint64_t> tsc_per_second;
-  std::atomic<uint32_t> sequence;   // odd while the agent rewrites several fields together
+  std::atomic<uint32_t> sequence;  // odd while the agent rewrites several fields together
   uint8_t reserved[64 - 28];
   GpuLimits gpus[kMaxPageGpus];
 };
@@ -69,20 +69,20 @@ struct LimitsPage {
 // One process of the container, claimed by the agent when it connects (limiter_messages.h names
 // the index). Only this process writes here while it lives; the agent clears it after its end.
 struct alignas(64) ProcessSlot {
-  std::atomic<uint32_t> in_use;                // 1 from hello to clean-up; the agent's
-  std::atomic<int32_t> pid;                    // in the container's pid namespace, for people
+  std::atomic<uint32_t> in_use;  // 1 from hello to clean-up; the agent's
+  std::atomic<int32_t> pid;      // in the container's pid namespace, for people
   uint64_t reserved0[7];
   struct PerGpu {
-    std::atomic<uint64_t> charged_bytes;       // this process's part of used_bytes
-    std::atomic<uint64_t> pending_bytes;       // a charge between the two words: see below
-    std::atomic<uint64_t> context_bytes;       // part of charged_bytes that is contexts
+    std::atomic<uint64_t> charged_bytes;  // this process's part of used_bytes
+    std::atomic<uint64_t> pending_bytes;  // a charge between the two words: see below
+    std::atomic<uint64_t> context_bytes;  // part of charged_bytes that is contexts
     // The lease epoch under which this process may have work on the GPU; 0 = none. Set before the
     // lease word is read again (sequentially consistent both), cleared when drained. The agent
     // ends a lease by changing lease_word and then waits until no slot holds the old epoch.
     std::atomic<uint32_t> active_epoch;
-    std::atomic<uint32_t> blocked;             // threads that wait at the gate
-    std::atomic<uint64_t> launches;            // since the start, for people
-    std::atomic<uint64_t> refused;             // allocations refused for the limit
+    std::atomic<uint32_t> blocked;   // threads that wait at the gate
+    std::atomic<uint64_t> launches;  // since the start, for people
+    std::atomic<uint64_t> refused;   // allocations refused for the limit
     uint64_t reserved;
   } gpus[kMaxPageGpus];
 };

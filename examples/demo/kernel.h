@@ -1,5 +1,6 @@
 // The demo's one kernel, as PTX that every card since Volta compiles at load:
-//   fma_loop(float* out, unsigned iters): three dependent FMAs a turn; out is written only in a case
+//   fma_loop(float* out, unsigned iters): three dependent FMAs a turn; out is written only in a
+//   case
 // that never comes true, so that no turn can be left out.
 #ifndef KRUX_EXAMPLES_DEMO_KERNEL_H_
 #define KRUX_EXAMPLES_DEMO_KERNEL_H_

@@ -59,8 +59,9 @@ Gpu Open() {
   Check(cuModuleGetFunction(&gpu.kernel, module, "fma_loop"), "cuModuleGetFunction");
   Check(cuStreamCreate(&gpu.stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
   int multiprocessors = 0;
-  Check(cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, gpu.device),
-        "cuDeviceGetAttribute");
+  Check(
+      cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, gpu.device),
+      "cuDeviceGetAttribute");
   gpu.blocks = static_cast<unsigned>(multiprocessors) * 8;
   return gpu;
 }
@@ -75,8 +76,8 @@ void Launch(const Gpu& gpu, unsigned iterations) {
 // How the program finds its card: total, free at the start, and where the first refusal comes.
 struct MemoryFacts {
   size_t total_bytes = 0;
-  size_t taken_at_start = 0;  // context and module
-  size_t held_at_refusal = 0; // all that was held when 2 MiB more were refused
+  size_t taken_at_start = 0;   // context and module
+  size_t held_at_refusal = 0;  // all that was held when 2 MiB more were refused
 };
 
 MemoryFacts FillUntilRefused(const Gpu& gpu) {
@@ -136,7 +137,8 @@ unsigned Calibrate(Gpu& gpu, double kernel_us) {
     float milliseconds = 0;
     Check(cuEventElapsedTime(&milliseconds, begin, end), "cuEventElapsedTime");
     const double measured_us = static_cast<double>(milliseconds) * 1000.0 / kLaunches;
-    if (measured_us > 0) iterations = static_cast<unsigned>(iterations * kernel_us / measured_us) + 1;
+    if (measured_us > 0)
+      iterations = static_cast<unsigned>(iterations * kernel_us / measured_us) + 1;
   }
   return iterations;
 }
@@ -145,7 +147,8 @@ unsigned Calibrate(Gpu& gpu, double kernel_us) {
 void Saturate(const Gpu& gpu, unsigned iterations, double seconds) {
   constexpr int kBatch = 4;
   CUevent done[2] = {};
-  for (CUevent& event : done) Check(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+  for (CUevent& event : done)
+    Check(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
   uint64_t finished = 0;
   const double begin = Now(CLOCK_MONOTONIC);
   double report = begin;

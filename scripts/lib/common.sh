@@ -7,10 +7,14 @@
 # shellcheck source=../../cluster/versions.env
 . "$KRUX_ROOT/cluster/versions.env"
 
-KRUX_BUILD=$KRUX_ROOT/build
-KUBE_BIN=$KRUX_BUILD/k8s/bin
-RELEASE=$KRUX_BUILD/release
-IMAGES=$KRUX_BUILD/images
+# Those who source this use them.
+# shellcheck disable=SC2034
+{
+  KRUX_BUILD=$KRUX_ROOT/build
+  KUBE_BIN=$KRUX_BUILD/k8s/bin
+  RELEASE=$KRUX_BUILD/release
+  IMAGES=$KRUX_BUILD/images
+}
 
 # need_command NAME HINT: dies with HINT when NAME is not on the PATH.
 need_command() {

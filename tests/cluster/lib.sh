@@ -9,7 +9,7 @@ kubectl() { "$KRUX_ROOT/scripts/cluster" kubectl "$@"; }
 cluster() { "$KRUX_ROOT/scripts/cluster" "$@"; }
 
 fail() {
-  kubectl get pods,events --sort-by=.metadata.creationTimestamp | tail -n 60 || true
+  kubectl get pods,events | tail -n 60 || true
   printf 'why: %s\n' "$*"
   exit 1
 }
