@@ -124,7 +124,9 @@ bool StreamTrack::Observe(Ticks now) {
   seen_ = value;
   busy_since_ = now;
   last_progress_.store(now, std::memory_order_relaxed);
-  if (outstanding_launches() == 0) expected_done_.store(now, std::memory_order_relaxed);
+  // Anew from here: errors of the predictions must not add up while the stream stays busy.
+  expected_done_.store(now + (outstanding_launches() == 0 ? 0 : outstanding_cost()),
+                       std::memory_order_relaxed);
   return true;
 }
 
