@@ -58,8 +58,8 @@ struct CreateAnswer {
   std::vector<std::string> driver_files;  // host paths of libraries (libcuda.so.1, ...): the
                                           // runtime puts each, under its own file name, where the
                                           // image's loader looks
-  std::vector<Mount> mounts;  // others: the container's folder, the simulated card
-  std::string limiter_path;   // host path of libkrux.so
+  std::vector<Mount> mounts;              // others: the container's folder, the simulated card
+  std::string limiter_path;               // host path of libkrux.so
   bool operator==(const CreateAnswer&) const = default;
 };
 
