@@ -3,8 +3,9 @@
 //
 //   init | uuid | ctx | total | info | alloc:BYTES | free:INDEX | fill:BYTES | pitch:W:H |
 //   managed:BYTES async:BYTES | freeasync:INDEX | sync | pool:BYTES | vmm:BYTES | release:INDEX |
-//   array:W:H launch:ITERATIONS:COUNT | rate:ITERATIONS:MILLISECONDS | door:NAME | fork:BYTES |
-//   wait | streams:N graph:ITERATIONS:KERNELS:MILLISECONDS | nvml | destroy
+//   array:W:H launch:ITERATIONS:COUNT | rate:ITERATIONS:MILLISECONDS |
+//   gap:ITERATIONS:MICROSECONDS:MILLISECONDS door:NAME | fork:BYTES | wait | streams:N
+//   graph:ITERATIONS:KERNELS:MILLISECONDS | nvml | destroy
 #include <cuda.h>
 #include <dlfcn.h>
 #include <stdio.h>
@@ -183,6 +184,22 @@ void Rate(unsigned iterations, double seconds) {
   fflush(stdout);
 }
 
+// Launch, wait, work on the host for a while, again: loops a second.
+void Gap(unsigned iterations, double gap, double seconds) {
+  Launch(iterations, nullptr);
+  cuStreamSynchronize(nullptr);
+  const double start = Now();
+  long count = 0;
+  for (; Now() - start < seconds; ++count) {
+    Launch(iterations, nullptr);
+    cuStreamSynchronize(nullptr);
+    for (const double until = Now() + gap; Now() < until;) {
+    }
+  }
+  printf("gap %.1f\n", static_cast<double>(count) / (Now() - start));
+  fflush(stdout);
+}
+
 void ForkAndAllocate(size_t bytes) {
   const pid_t child = fork();
   if (child == 0) {
@@ -302,6 +319,9 @@ void Do(const std::string& command, const std::vector<size_t>& n, const std::str
     Say("launch", result == CUDA_SUCCESS ? cuStreamSynchronize(nullptr) : result);
   } else if (command == "rate") {
     Rate(static_cast<unsigned>(n[0]), static_cast<double>(n[1]) / 1e3);
+  } else if (command == "gap") {
+    Gap(static_cast<unsigned>(n[0]), static_cast<double>(n[1]) / 1e6,
+        static_cast<double>(n[2]) / 1e3);
   } else if (command == "fork") {
     ForkAndAllocate(n[0]);
   } else if (command == "lookup") {
