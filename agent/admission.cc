@@ -42,7 +42,8 @@ Verdict CheckRoom(const NodeView& view, const Ledger& ledger, LedgerPod plan) {
     const Card* card = view.FindCard(uuid);
     if (card == nullptr) {
       return Wait(ErrorCode::kUnavailable, "GPU " + uuid + " of the grant is not on node " +
-                                               view.node + " now; if it does not come back, "
+                                               view.node +
+                                               " now; if it does not come back, "
                                                "delete the pod");
     }
     if (!card->trouble.empty()) {
@@ -65,14 +66,14 @@ Verdict CheckRoom(const NodeView& view, const Ledger& ledger, LedgerPod plan) {
 Result<LedgerPod> PlanOf(const NodeView& view, const Pod& pod, const std::string& annotation) {
   KRUX_ASSIGN_OR_RETURN(const PodGrant grant, ParseGrant(annotation));
   if (grant.pod_uid != pod.uid) {
-    return Error{ErrorCode::kPermissionDenied,
-                 "the grant was given to another pod (uid " + grant.pod_uid + ", this one is " +
-                     pod.uid + "): only krux-scheduler may write it"};
+    return Error{ErrorCode::kPermissionDenied, "the grant was given to another pod (uid " +
+                                                   grant.pod_uid + ", this one is " + pod.uid +
+                                                   "): only krux-scheduler may write it"};
   }
   if (grant.node != view.node) {
-    return Error{ErrorCode::kPermissionDenied, "the grant is for node " + grant.node +
-                                                   " and this is " + view.node +
-                                                   ": delete the pod"};
+    return Error{
+        ErrorCode::kPermissionDenied,
+        "the grant is for node " + grant.node + " and this is " + view.node + ": delete the pod"};
   }
   LedgerPod plan{pod.uid, pod.name_space, pod.name, grant.generation, false, {}};
   for (const PodContainer& container : pod.containers) {
@@ -186,9 +187,11 @@ Verdict AdmitContainer(const NodeView& view, const Ledger& ledger, const Pod* po
     return AdmitWithGrant(view, ledger, *pod, *container, grant->second);
   }
   if (!container->asks_krux) return NoGpu("container " + place.container + " asks for no GPU");
-  return Wait(ErrorCode::kFailedPrecondition,
-              "pod " + pod->FullName() + " asks for GPUs and has no grant: it was not placed by "
-              "krux-scheduler; delete it and set schedulerName, or let the Krux webhook set it");
+  return Wait(
+      ErrorCode::kFailedPrecondition,
+      "pod " + pod->FullName() +
+          " asks for GPUs and has no grant: it was not placed by "
+          "krux-scheduler; delete it and set schedulerName, or let the Krux webhook set it");
 }
 
 Verdict AdmitAtGate(const NodeView& view, const Ledger& ledger, const Pod& pod,
@@ -214,9 +217,9 @@ Result<LedgerPod> PlanPrivate(const NodeView& view, const Ledger& ledger, const 
   for (const GpuGrant& gpu : wanted) {
     const Card* card = BestFit(view, ledger, gpu, taken);
     if (card == nullptr) {
-      return Error{ErrorCode::kResourceExhausted,
-                   "no GPU has room for " + Number(gpu.memory_mib) + " MiB and " +
-                       Number(gpu.cores) + " % (" + DescribeFree(view, ledger) + ")"};
+      return Error{ErrorCode::kResourceExhausted, "no GPU has room for " + Number(gpu.memory_mib) +
+                                                      " MiB and " + Number(gpu.cores) + " % (" +
+                                                      DescribeFree(view, ledger) + ")"};
     }
     taken.insert(card->uuid);
     plan.containers[0].gpus.push_back(gpu);

@@ -216,8 +216,8 @@ TEST(AdmissionTest, PrivateContainersGetTheCardThatFitsBest) {
   plan = PlanPrivate(view, Ledger(), "run-1", {Gpu(400, 10, ""), Gpu(400, 10, "")});
   ASSERT_TRUE(plan);
   EXPECT_EQ(plan->containers[0].gpus[1].uuid, kGpu1);
-  const auto too_many = PlanPrivate(view, Ledger(), "run-1",
-                                    {Gpu(1, 1, ""), Gpu(1, 1, ""), Gpu(1, 1, "")});
+  const auto too_many =
+      PlanPrivate(view, Ledger(), "run-1", {Gpu(1, 1, ""), Gpu(1, 1, ""), Gpu(1, 1, "")});
   EXPECT_EQ(too_many.error().code, ErrorCode::kResourceExhausted);
   EXPECT_THAT(PlanPrivate(view, Ledger(), "run-1", {Gpu(1001, 1, "")}).error().message,
               HasSubstr("1000 of 1000 MiB"));

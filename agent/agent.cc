@@ -15,8 +15,7 @@ namespace krux::agent {
 namespace {
 
 void Answer(const std::shared_ptr<Caller>& caller, const Error& error, const std::string& what) {
-  KRUX_LOG_WARN("refused {} code={} reason=\"{}\"", what, ErrorCodeName(error.code),
-                error.message);
+  KRUX_LOG_WARN("refused {} code={} reason=\"{}\"", what, ErrorCodeName(error.code), error.message);
   caller->Answer(api::ErrorToJson(error));
 }
 
@@ -27,8 +26,11 @@ std::string NameOf(const api::CreateRequest& request) {
 }  // namespace
 
 Agent::Agent(Options options, Parts parts)
-    : options_(std::move(options)), parts_(std::move(parts)), loop_(*parts_.loop),
-      leases_(*parts_.leases), worker_(std::make_unique<Worker>()) {}
+    : options_(std::move(options)),
+      parts_(std::move(parts)),
+      loop_(*parts_.loop),
+      leases_(*parts_.leases),
+      worker_(std::make_unique<Worker>()) {}
 
 Result<std::unique_ptr<Agent>> Agent::Start(Options options, Parts parts) {
   std::unique_ptr<Agent> agent(new Agent(std::move(options), std::move(parts)));
@@ -44,8 +46,8 @@ Status Agent::Open() {
   if (!options_.ledger_path.empty()) {
     KRUX_ASSIGN_OR_RETURN(ledger_, LoadLedger(options_.ledger_path));
   }
-  KRUX_ASSIGN_OR_RETURN(
-      cards_, CardWatch::Start(loop_, parts_.probe, [this] { TryWaitingSoon(); }));
+  KRUX_ASSIGN_OR_RETURN(cards_,
+                        CardWatch::Start(loop_, parts_.probe, [this] { TryWaitingSoon(); }));
   AdoptAll();
   SweepSoon();
   if (parts_.pods != nullptr) {
@@ -55,13 +57,12 @@ Status Agent::Open() {
       });
     });
   }
-  KRUX_ASSIGN_OR_RETURN(
-      server_, RequestServer::Listen(
-                   loop_, options_.run_folder + "/" + names::kAgentSocket,
-                   [this](api::Request request, const CallerPtr& caller) {
-                     OnRequest(std::move(request), caller);
-                   },
-                   [this] { CheckIdle(); }));
+  KRUX_ASSIGN_OR_RETURN(server_, RequestServer::Listen(
+                                     loop_, options_.run_folder + "/" + names::kAgentSocket,
+                                     [this](api::Request request, const CallerPtr& caller) {
+                                       OnRequest(std::move(request), caller);
+                                     },
+                                     [this] { CheckIdle(); }));
   CheckIdle();
   return Ok();
 }
@@ -136,7 +137,8 @@ bool Agent::TryCreate(const api::CreateRequest& request, const CallerPtr& caller
       caller->Answer(api::AnswerToJson(answer));
       return true;
     }
-    case Verdict::Kind::kAdmitted: break;
+    case Verdict::Kind::kAdmitted:
+      break;
   }
   auto started = StartContainer(verdict.plan, place, request.container_id, request.cgroups_path);
   if (!started) {
@@ -207,19 +209,17 @@ void Agent::OnOwner(const Result<DeviceOwner>& owner, const CallerPtr& caller) {
     KRUX_LOG_WARN("gate passed without a check reason=\"{}\"", owner.error().message);
     return caller->Answer(api::EmptyAnswerJson());
   }
-  WaitFor(caller, options_.gate_patience, [this, owner = *owner, caller](bool last) {
-    return TryGate(owner, caller, last);
-  });
+  WaitFor(caller, options_.gate_patience,
+          [this, owner = *owner, caller](bool last) { return TryGate(owner, caller, last); });
 }
 
 bool Agent::TryGate(const DeviceOwner& owner, const CallerPtr& caller, bool last) {
   const Pod* pod = FindOwner(owner);
-  const std::string what = "gate " + owner.name_space + "/" + owner.pod_name + " uid=" +
-                           owner.pod_uid + " container=" + owner.container;
+  const std::string what = "gate " + owner.name_space + "/" + owner.pod_name +
+                           " uid=" + owner.pod_uid + " container=" + owner.container;
   const Verdict verdict =
-      pod != nullptr
-          ? AdmitAtGate(View(), ledger_, *pod, owner.container)
-          : AdmitContainer(View(), ledger_, nullptr, {owner.pod_uid, owner.container});
+      pod != nullptr ? AdmitAtGate(View(), ledger_, *pod, owner.container)
+                     : AdmitContainer(View(), ledger_, nullptr, {owner.pod_uid, owner.container});
   if (verdict.kind == Verdict::Kind::kWait && !last) return false;
   if (verdict.kind != Verdict::Kind::kAdmitted) {
     Answer(caller, verdict.error, what);

@@ -37,9 +37,9 @@ class Agent {
  public:
   struct Options {
     std::string node;
-    std::string run_folder;     // agent.sock, plugin.sock, containers/, processes/
-    std::string ledger_path;    // empty: nothing outlives this agent (--local)
-    std::string limiter_path;   // libkrux.so on the host
+    std::string run_folder;       // agent.sock, plugin.sock, containers/, processes/
+    std::string ledger_path;      // empty: nothing outlives this agent (--local)
+    std::string limiter_path;     // libkrux.so on the host
     bool exit_when_idle = false;  // --local: ends idle_time after the last client has gone
     Nanos create_patience = 20 * kSecond;
     Nanos gate_patience = 25 * kSecond;

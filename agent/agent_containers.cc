@@ -16,13 +16,13 @@ namespace krux::agent {
 namespace {
 
 constexpr int kStoreTimeoutMs = 1000;
-constexpr uint64_t kFullSweep = 10;       // every so many sweeps all containers are looked at
+constexpr uint64_t kFullSweep = 10;           // every so many sweeps all containers are looked at
 constexpr Nanos kTimeToBegin = 60 * kSecond;  // from the agent's answer to the first process
 constexpr int kSweepsToBeGone = 2;
 
 // Seconds since the folder was made or changed; a large number when it is not there.
 double AgeOf(const std::string& folder) {
-  struct stat info {};
+  struct stat info{};
   if (stat(folder.c_str(), &info) != 0) return 1e9;
   return std::difftime(std::time(nullptr), info.st_mtim.tv_sec);
 }
@@ -98,9 +98,9 @@ Status Agent::OpenContainer(const LedgerContainer& entry, bool is_private, bool 
       if (!alive.expired()) OnPrivateEnd(id);
     });
   };
-  KRUX_ASSIGN_OR_RETURN(living.container, Container::Open(ContainerEnv(), std::move(spec),
-                                                          std::move(kept), is_adopted,
-                                                          std::move(hooks)));
+  KRUX_ASSIGN_OR_RETURN(living.container,
+                        Container::Open(ContainerEnv(), std::move(spec), std::move(kept),
+                                        is_adopted, std::move(hooks)));
   KeepDescriptor(*living.container);
   return Ok();
 }
@@ -160,7 +160,8 @@ void Agent::OnPrivateEnd(const std::string& id) {
 void Agent::OnContextLearned(const std::string& uuid, uint64_t bytes) {
   if (!cards_->LearnContext(uuid, bytes)) return;
   for (auto& [id, living] : living_) {
-    if (living.container != nullptr) living.container->SetContextMib(uuid, cards_->ContextMib(uuid));
+    if (living.container != nullptr)
+      living.container->SetContextMib(uuid, cards_->ContextMib(uuid));
   }
 }
 
@@ -178,10 +179,10 @@ void Agent::AdoptAll() {
   const auto alive = parts_.find_alive(asked);
   for (const auto& [id, entry] : entries) {
     const auto& [container, is_private] = entry;
-    const bool lives =
-        is_private ? AnyListedLives(ProcessesFolder() + "/" + id)
-                   : !alive || alive->contains(id) ||
-                         AgeOf(ContainersFolder() + "/" + id) < static_cast<double>(kTimeToBegin / kSecond);
+    const bool lives = is_private ? AnyListedLives(ProcessesFolder() + "/" + id)
+                                  : !alive || alive->contains(id) ||
+                                        AgeOf(ContainersFolder() + "/" + id) <
+                                            static_cast<double>(kTimeToBegin / kSecond);
     if (!lives) {
       ReleaseContainer(id, "it ended while the agent was away");
       continue;

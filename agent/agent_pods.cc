@@ -62,12 +62,8 @@ void Agent::CheckIdle() {
 }
 
 Container::Env Agent::ContainerEnv() {
-  return Container::Env{loop_,
-                        leases_,
-                        *cards_,
-                        ContainersFolder(),
-                        ProcessesFolder(),
-                        parts_.check_peer};
+  return Container::Env{
+      loop_, leases_, *cards_, ContainersFolder(), ProcessesFolder(), parts_.check_peer};
 }
 
 std::string Agent::ContainersFolder() const {
@@ -76,8 +72,6 @@ std::string Agent::ContainersFolder() const {
 
 std::string Agent::ProcessesFolder() const { return options_.run_folder + "/processes"; }
 
-std::string Agent::PluginSocket() const {
-  return options_.run_folder + "/" + names::kPluginSocket;
-}
+std::string Agent::PluginSocket() const { return options_.run_folder + "/" + names::kPluginSocket; }
 
 }  // namespace krux::agent

@@ -40,8 +40,10 @@ json ProcessesOf(const Container& container) {
     for (uint32_t g = 0; g < container.spec().gpus.size(); ++g) {
       charged.push_back(container.account().Charged(process.slot, g));
     }
-    list.push_back({{"slot", process.slot}, {"pid", process.pid},
-                    {"connected", process.connected}, {"ended", process.ended},
+    list.push_back({{"slot", process.slot},
+                    {"pid", process.pid},
+                    {"connected", process.connected},
+                    {"ended", process.ended},
                     {"chargedBytes", std::move(charged)}});
   }
   return list;
@@ -54,9 +56,12 @@ std::string Agent::StatusJson() const {
   json gpus = json::array();
   for (const Card& card : cards_->View()) {
     const GpuLoad load = ledger_.LoadOf(card.uuid);
-    gpus.push_back({{"uuid", card.uuid}, {"memoryMiB", card.memory_mib},
-                    {"model", cards_->Find(card.uuid)->model}, {"trouble", card.trouble},
-                    {"grantedMiB", load.memory_mib}, {"grantedCores", load.cores},
+    gpus.push_back({{"uuid", card.uuid},
+                    {"memoryMiB", card.memory_mib},
+                    {"model", cards_->Find(card.uuid)->model},
+                    {"trouble", card.trouble},
+                    {"grantedMiB", load.memory_mib},
+                    {"grantedCores", load.cores},
                     {"contextMiB", cards_->ContextMib(card.uuid)}});
   }
   json pods = json::array();
@@ -66,7 +71,9 @@ std::string Agent::StatusJson() const {
       const auto living = living_.find(entry.id);
       const Container* container =
           living == living_.end() ? nullptr : living->second.container.get();
-      json shown{{"name", entry.name}, {"id", entry.id}, {"kind", static_cast<int>(entry.kind)},
+      json shown{{"name", entry.name},
+                 {"id", entry.id},
+                 {"kind", static_cast<int>(entry.kind)},
                  {"gpus", json::array()}};
       for (uint32_t g = 0; g < entry.gpus.size(); ++g) {
         shown["gpus"].push_back(GpuOf(entry.gpus[g], container, g, leases));
@@ -74,14 +81,24 @@ std::string Agent::StatusJson() const {
       if (container != nullptr) shown["processes"] = ProcessesOf(*container);
       containers.push_back(std::move(shown));
     }
-    pods.push_back({{"uid", uid}, {"namespace", pod.name_space}, {"name", pod.name},
-                    {"private", pod.is_private}, {"containers", std::move(containers)}});
+    pods.push_back({{"uid", uid},
+                    {"namespace", pod.name_space},
+                    {"name", pod.name},
+                    {"private", pod.is_private},
+                    {"containers", std::move(containers)}});
   }
-  json root{{"v", 1}, {"ok", true}, {"node", options_.node}, {"version", KRUX_VERSION},
+  json root{{"v", 1},
+            {"ok", true},
+            {"node", options_.node},
+            {"version", KRUX_VERSION},
             {"driver", gpu::DriverKindName(cards_->driver().kind)},
-            {"driverReason", cards_->driver().reason}, {"podsKnown", pods_known_},
-            {"podsTrouble", pods_trouble_}, {"podsSeen", pods_.size()},
-            {"waiting", waiting_.size()}, {"gpus", std::move(gpus)}, {"pods", std::move(pods)}};
+            {"driverReason", cards_->driver().reason},
+            {"podsKnown", pods_known_},
+            {"podsTrouble", pods_trouble_},
+            {"podsSeen", pods_.size()},
+            {"waiting", waiting_.size()},
+            {"gpus", std::move(gpus)},
+            {"pods", std::move(pods)}};
   const auto dump = [&] { return root.dump(-1, ' ', false, json::error_handler_t::replace); };
   std::string text = dump();
   if (text.size() <= kMaxAnswerBytes) return text;

@@ -169,7 +169,7 @@ TEST(AgentTest, RestartedAgentTakesUpContainersProcessesAndLeases) {
   order.charge = 64 * kMiB;
   const auto before = limiter.Do(world.FolderOf("id1"), order);
   ASSERT_TRUE(world.Until([&](const json&) { return plugin.stored == 1; }));
-  struct stat folder_before {};
+  struct stat folder_before{};
   ASSERT_EQ(stat((world.FolderOf("id1") + "/limits").c_str(), &folder_before), 0);
   world.StopAgent();
 
@@ -177,7 +177,7 @@ TEST(AgentTest, RestartedAgentTakesUpContainersProcessesAndLeases) {
   const json status = world.AgentStatus();
   EXPECT_EQ(UsedOf(status), 64 * kMiB);
   EXPECT_EQ(MainOf(status)["processes"][0]["pid"], limiter.pid());
-  struct stat folder_after {};
+  struct stat folder_after{};
   ASSERT_EQ(stat((world.FolderOf("id1") + "/limits").c_str(), &folder_after), 0);
   EXPECT_EQ(folder_before.st_ino, folder_after.st_ino) << "a container has this file mounted";
   order.resume_slot = before.slot;

@@ -133,10 +133,10 @@ class FakePlugin {
 class LimiterProcess {
  public:
   struct Order {
-    char path[200] = {};       // connect here and say hello
+    char path[200] = {};  // connect here and say hello
     uint32_t resume_slot = wire::Hello::kNoSlot;
-    uint64_t charge = 0;       // then charge so much as a context on GPU 0
-    uint64_t pending = 0;      // and leave this pending
+    uint64_t charge = 0;   // then charge so much as a context on GPU 0
+    uint64_t pending = 0;  // and leave this pending
     bool context_made = false;
   };
   struct Report {
@@ -213,7 +213,8 @@ class LimiterProcess {
     return report;
   }
   static void Charge(int account, uint32_t slot, const Order& order) {
-    void* address = mmap(nullptr, sizeof(AccountPage), PROT_READ | PROT_WRITE, MAP_SHARED, account, 0);
+    void* address =
+        mmap(nullptr, sizeof(AccountPage), PROT_READ | PROT_WRITE, MAP_SHARED, account, 0);
     auto* page = static_cast<AccountPage*>(address);
     ProcessSlot::PerGpu& mine = page->processes[slot].gpus[0];
     page->gpus[0].used_bytes.fetch_add(order.charge);
@@ -266,8 +267,8 @@ class AgentWorld {
       if (peer.pid != stranger) return Ok();
       return Error{ErrorCode::kPermissionDenied, "not in the container"};
     };
-    parts.find_alive = [this](const std::map<std::string, std::string>& asked)
-        -> Result<std::set<std::string>> {
+    parts.find_alive =
+        [this](const std::map<std::string, std::string>& asked) -> Result<std::set<std::string>> {
       std::set<std::string> alive;
       for (const auto& [id, path] : asked) {
         if (id != empty_container) alive.insert(id);
@@ -293,11 +294,11 @@ class AgentWorld {
 
   Result<api::CreateAnswer> Create(const std::string& id, const std::string& uid,
                                    const std::string& container = "main") {
-    KRUX_ASSIGN_OR_RETURN(const std::string text,
-                          api::Ask(AgentSocket(),
-                                   api::CreateRequest{id, uid, "default", "pod-" + uid, container,
-                                                      "/kubepods/" + id},
-                                   60'000));
+    KRUX_ASSIGN_OR_RETURN(
+        const std::string text,
+        api::Ask(AgentSocket(),
+                 api::CreateRequest{id, uid, "default", "pod-" + uid, container, "/kubepods/" + id},
+                 60'000));
     return api::ParseCreateAnswer(text);
   }
   Status Delete(const std::string& id) { return AskEmpty(api::DeleteRequest{id}); }

@@ -20,7 +20,9 @@ constexpr uint32_t kMaxContextMib = 2048;
 }  // namespace
 
 CardWatch::CardWatch(EventLoop& loop, Probe probe, std::function<void()> changed)
-    : loop_(loop), probe_(std::move(probe)), changed_(std::move(changed)),
+    : loop_(loop),
+      probe_(std::move(probe)),
+      changed_(std::move(changed)),
       worker_(std::make_unique<Worker>()) {}
 
 Result<std::unique_ptr<CardWatch>> CardWatch::Start(EventLoop& loop, Probe probe,
@@ -108,8 +110,8 @@ bool CardWatch::Apply(const Poll& poll) {
     const bool listed = std::any_of(poll.devices.begin(), poll.devices.end(),
                                     [&name](const auto& d) { return d.uuid == name; });
     if (listed) continue;
-    changed |= SetTrouble(card, poll.status ? "the driver does not list it any more"
-                                            : poll.status.error().message);
+    changed |= SetTrouble(
+        card, poll.status ? "the driver does not list it any more" : poll.status.error().message);
   }
   return changed;
 }

@@ -5,11 +5,11 @@
 #ifndef KRUX_AGENT_CARDS_H_
 #define KRUX_AGENT_CARDS_H_
 
+#include <sys/types.h>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
-#include <sys/types.h>
 #include <vector>
 
 #include "agent/admission.h"
@@ -55,7 +55,7 @@ class CardWatch {
     uint32_t context_mib = 0;
   };
   struct Poll {
-    Status status;       // of the library itself
+    Status status;  // of the library itself
     std::vector<gpu::Device> devices;
     std::map<std::string, std::string> troubles;
   };
@@ -74,7 +74,7 @@ class CardWatch {
   std::map<std::string, Watched> cards_;  // by UUID; a card that was seen stays
   EventLoop::TimerId timer_{};
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
-  std::unique_ptr<Worker> worker_;        // last: its tasks use the others
+  std::unique_ptr<Worker> worker_;  // last: its tasks use the others
 };
 
 }  // namespace krux::agent

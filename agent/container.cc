@@ -25,11 +25,10 @@ std::string ProcessFile(const Container::Env& env, const std::string& id) {
 }  // namespace
 
 Status CheckContainerId(const std::string& id) {
-  const bool known_form =
-      !id.empty() && id.size() <= kMaxIdBytes && id[0] != '.' &&
-      std::all_of(id.begin(), id.end(), [](unsigned char c) {
-        return std::isalnum(c) != 0 || c == '_' || c == '.' || c == '-';
-      });
+  const bool known_form = !id.empty() && id.size() <= kMaxIdBytes && id[0] != '.' &&
+                          std::all_of(id.begin(), id.end(), [](unsigned char c) {
+                            return std::isalnum(c) != 0 || c == '_' || c == '.' || c == '-';
+                          });
   if (known_form) return Ok();
   return Error{ErrorCode::kInvalidArgument,
                "a container id has 1 to 128 letters, digits, '_', '-' or '.' and no '.' first"};
@@ -38,9 +37,9 @@ Status CheckContainerId(const std::string& id) {
 Status CheckPeer(const ucred& peer, const ContainerSpec& spec) {
   if (!spec.is_private) return CheckInContainer(peer.pid, spec.id, spec.cgroups_path);
   if (peer.uid == spec.owner || peer.uid == 0) return Ok();
-  return Error{ErrorCode::kPermissionDenied,
-               "this private container belongs to user " + std::to_string(spec.owner) +
-                   ", not to user " + std::to_string(peer.uid)};
+  return Error{ErrorCode::kPermissionDenied, "this private container belongs to user " +
+                                                 std::to_string(spec.owner) + ", not to user " +
+                                                 std::to_string(peer.uid)};
 }
 
 Container::Container(const Env& env, ContainerSpec spec)
@@ -130,17 +129,15 @@ Status Container::OpenSessions(bool account_is_new, Hooks hooks) {
   session_hooks.ask_driver = [this, uuids](LimiterSessions::MemoryAnswer answer) {
     env_.cards.AskMemory(uuids, std::move(answer));
   };
-  session_hooks.context_learned = [uuids, learned = hooks.context_learned](uint32_t gpu,
-                                                                           uint64_t bytes) {
-    learned(uuids[gpu], bytes);
-  };
+  session_hooks.context_learned = [uuids, learned = hooks.context_learned](
+                                      uint32_t gpu, uint64_t bytes) { learned(uuids[gpu], bytes); };
   session_hooks.all_gone = [this, all_gone = hooks.all_gone] {
     const std::string id = spec_.id;  // the hook may end this object
     all_gone(id);
   };
   KRUX_ASSIGN_OR_RETURN(sessions_,
-                        LimiterSessions::Open(env_.loop, env_.leases, *account_,
-                                              std::move(options), std::move(session_hooks)));
+                        LimiterSessions::Open(env_.loop, env_.leases, *account_, std::move(options),
+                                              std::move(session_hooks)));
   return Ok();
 }
 

@@ -100,7 +100,8 @@ Result<DeviceOwner> FindInCheckpoint(std::string_view checkpoint,
   const Error damaged{ErrorCode::kDataLoss, "the kubelet's device checkpoint has an unknown form"};
   if (!root.is_object() || !root.contains("Data") || !root["Data"].is_object()) return damaged;
   const auto entries = root["Data"].find("PodDeviceEntries");
-  if (entries == root["Data"].end() || entries->is_null()) return Unknown("the checkpoint is empty");
+  if (entries == root["Data"].end() || entries->is_null())
+    return Unknown("the checkpoint is empty");
   if (!entries->is_array()) return damaged;
   const Ids wanted(ids.begin(), ids.end());
   for (const json& entry : *entries) {

@@ -19,7 +19,8 @@ Result<std::unique_ptr<EventLoop>> EventLoop::Make() {
   std::unique_ptr<EventLoop> loop(new EventLoop());
   loop->epoll_.Reset(epoll_create1(EPOLL_CLOEXEC));
   loop->wake_.Reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!loop->epoll_.valid() || !loop->wake_.valid()) return ErrnoError(errno, "making the event loop");
+  if (!loop->epoll_.valid() || !loop->wake_.valid())
+    return ErrnoError(errno, "making the event loop");
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = kWakeId;

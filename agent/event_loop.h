@@ -6,6 +6,7 @@
 #ifndef KRUX_AGENT_EVENT_LOOP_H_
 #define KRUX_AGENT_EVENT_LOOP_H_
 
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -13,7 +14,6 @@
 #include <memory>
 #include <mutex>
 #include <thread>
-#include <condition_variable>
 #include <utility>
 #include <vector>
 

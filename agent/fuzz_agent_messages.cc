@@ -31,9 +31,12 @@ struct Target {
     loop = EventLoop::Make().value();
     leases = LeaseService::Start(Arbiter::Options{}).value();
     account = std::make_unique<Account>(Account::Make(1).value());
-    limits = std::make_unique<LimitsFile>(LimitsFile::Open(folder + "/limits", {PageGpu{}}).value());
-    if (!leases->AddTenant("fuzz", {"GPU-1", 0, limits->page(), account->page(), Shares{}})) abort();
-    LimiterSessions::Options options{"fuzz", folder + "/agent.sock", folder + "/processes", 1, false};
+    limits =
+        std::make_unique<LimitsFile>(LimitsFile::Open(folder + "/limits", {PageGpu{}}).value());
+    if (!leases->AddTenant("fuzz", {"GPU-1", 0, limits->page(), account->page(), Shares{}}))
+      abort();
+    LimiterSessions::Options options{"fuzz", folder + "/agent.sock", folder + "/processes", 1,
+                                     false};
     LimiterSessions::Hooks hooks;
     hooks.check_peer = [](const ucred&) { return Ok(); };
     hooks.ask_driver = [](const LimiterSessions::MemoryAnswer& answer) { answer({Error{}}); };
@@ -89,13 +92,27 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (bytes.empty()) return 0;
   const std::string rest(bytes.substr(1));
   switch (bytes[0] % 8) {
-    case 0: SendToSessions(rest); break;
-    case 1: (void)api::ParseRequest(rest); break;
-    case 2: (void)ParseGrant(rest); break;
-    case 3: (void)Ledger::Parse(rest); break;
-    case 4: (void)FindInCheckpoint(rest, {"krux-0"}); break;
-    case 5: (void)CgroupTextNames(rest, rest.substr(0, 8), rest); break;
-    case 6: (void)ParsePod(rest); break;
+    case 0:
+      SendToSessions(rest);
+      break;
+    case 1:
+      (void)api::ParseRequest(rest);
+      break;
+    case 2:
+      (void)ParseGrant(rest);
+      break;
+    case 3:
+      (void)Ledger::Parse(rest);
+      break;
+    case 4:
+      (void)FindInCheckpoint(rest, {"krux-0"});
+      break;
+    case 5:
+      (void)CgroupTextNames(rest, rest.substr(0, 8), rest);
+      break;
+    case 6:
+      (void)ParsePod(rest);
+      break;
     default: {
       fd_store::Store store;
       (void)store.Handle(Message{rest, {}});

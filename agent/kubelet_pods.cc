@@ -198,13 +198,13 @@ class KubeletPods : public PodSource {
   std::unique_ptr<v1alpha1::Pods::Stub> stub_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool stop_ = false;                      // guarded by mutex_
-  grpc::ClientContext* watch_ = nullptr;   // guarded by mutex_
-  grpc::ClientContext* list_ = nullptr;    // guarded by mutex_
-  std::mutex sink_mutex_;                  // one call of the sink at a time
+  bool stop_ = false;                     // guarded by mutex_
+  grpc::ClientContext* watch_ = nullptr;  // guarded by mutex_
+  grpc::ClientContext* list_ = nullptr;   // guarded by mutex_
+  std::mutex sink_mutex_;                 // one call of the sink at a time
   Sink sink_;
-  uint64_t version_ = 0;                      // guarded by sink_mutex_: counts the watch's events
-  std::map<std::string, uint64_t> touched_;   // guarded by sink_mutex_: when the watch named a pod
+  uint64_t version_ = 0;                     // guarded by sink_mutex_: counts the watch's events
+  std::map<std::string, uint64_t> touched_;  // guarded by sink_mutex_: when the watch named a pod
   std::thread watcher_;
   std::thread lister_;
 };

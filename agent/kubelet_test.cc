@@ -68,7 +68,8 @@ TEST(CheckpointTest, FindsTheContainerThatHoldsExactlyTheseSlots) {
 }
 
 TEST(CheckpointTest, RefusesOtherForms) {
-  for (const char* text : {"", "[]", "{}", R"({"Data":[]})", R"({"Data":{"PodDeviceEntries":7}})"}) {
+  for (const char* text :
+       {"", "[]", "{}", R"({"Data":[]})", R"({"Data":{"PodDeviceEntries":7}})"}) {
     EXPECT_EQ(FindInCheckpoint(text, {"krux-1"}).error().code, ErrorCode::kDataLoss) << text;
   }
 }

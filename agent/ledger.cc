@@ -87,7 +87,8 @@ Result<LedgerPod> ParsePod(const json& object) {
   KRUX_ASSIGN_OR_RETURN(pod.name, Text(object, "name"));
   KRUX_ASSIGN_OR_RETURN(pod.generation, Number(object, "gen", UINT64_MAX));
   const auto is_private = object.find("private");
-  if (is_private == object.end() || !is_private->is_boolean()) return Damaged("'private' is missing");
+  if (is_private == object.end() || !is_private->is_boolean())
+    return Damaged("'private' is missing");
   pod.is_private = is_private->get<bool>();
   KRUX_ASSIGN_OR_RETURN(const json* containers, List(object, "containers", kMaxGrantContainers));
   for (const json& entry : *containers) {
@@ -100,12 +101,14 @@ Result<LedgerPod> ParsePod(const json& object) {
 json ToJsonValue(const LedgerContainer& container) {
   json gpus = json::array();
   for (const GpuGrant& gpu : container.gpus) {
-    gpus.push_back({{"uuid", gpu.uuid}, {"memMiB", gpu.memory_mib}, {"cores", gpu.cores},
+    gpus.push_back({{"uuid", gpu.uuid},
+                    {"memMiB", gpu.memory_mib},
+                    {"cores", gpu.cores},
                     {"policy", ComputePolicyName(gpu.policy)},
                     {"priority", PriorityName(gpu.priority)}});
   }
-  return json{{"name", container.name}, {"kind", static_cast<int>(container.kind)},
-              {"id", container.id},     {"cgroup", container.cgroups_path},
+  return json{{"name", container.name},   {"kind", static_cast<int>(container.kind)},
+              {"id", container.id},       {"cgroup", container.cgroups_path},
               {"owner", container.owner}, {"gpus", std::move(gpus)}};
 }
 
@@ -150,9 +153,15 @@ GpuLoad PeakOf(const LedgerPod& pod, const std::string& gpu_uuid) {
   for (const LedgerContainer& container : pod.containers) {
     const GpuLoad load = LoadOfContainer(container, gpu_uuid);
     switch (container.kind) {
-      case ContainerKind::kInit: peak = Max(peak, Plus(sidecars, load)); break;
-      case ContainerKind::kSidecar: sidecars = Plus(sidecars, load); break;
-      case ContainerKind::kApp: apps = Plus(apps, load); break;
+      case ContainerKind::kInit:
+        peak = Max(peak, Plus(sidecars, load));
+        break;
+      case ContainerKind::kSidecar:
+        sidecars = Plus(sidecars, load);
+        break;
+      case ContainerKind::kApp:
+        apps = Plus(apps, load);
+        break;
     }
   }
   return Max(peak, Plus(sidecars, apps));
@@ -217,14 +226,14 @@ void Ledger::PutPod(LedgerPod pod) {
 Result<std::string> Ledger::SetInstance(const Place& place, const std::string& id,
                                         const std::string& cgroups_path) {
   const auto pod = pods_.find(place.pod_uid);
-  LedgerContainer* container =
-      pod == pods_.end() ? nullptr : pod->second.Find(place.container);
+  LedgerContainer* container = pod == pods_.end() ? nullptr : pod->second.Find(place.container);
   if (container == nullptr) {
     return Error{ErrorCode::kNotFound, "container " + place.container + " is not in the ledger"};
   }
   const LedgerContainer* elsewhere = nullptr;
   if (FindInstance(id, &elsewhere) != nullptr && elsewhere != container) {
-    return Error{ErrorCode::kAlreadyExists, "container id " + id + " is in use by another container"};
+    return Error{ErrorCode::kAlreadyExists,
+                 "container id " + id + " is in use by another container"};
   }
   std::string replaced = std::exchange(container->id, id);
   container->cgroups_path = cgroups_path;
@@ -249,8 +258,11 @@ std::string Ledger::ToJson() const {
     for (const LedgerContainer& container : pod.containers) {
       containers.push_back(ToJsonValue(container));
     }
-    pods.push_back({{"uid", uid}, {"namespace", pod.name_space}, {"name", pod.name},
-                    {"gen", pod.generation}, {"private", pod.is_private},
+    pods.push_back({{"uid", uid},
+                    {"namespace", pod.name_space},
+                    {"name", pod.name},
+                    {"gen", pod.generation},
+                    {"private", pod.is_private},
                     {"containers", std::move(containers)}});
   }
   return json{{"v", 1}, {"pods", std::move(pods)}}.dump(1, ' ', false,

@@ -16,10 +16,17 @@ constexpr char kGpu[] = "GPU-00000000-0000-0000-0000-000000000001";
 
 LedgerPod SamplePod(const std::string& uid) {
   LedgerPod pod{uid, "default", "pod-" + uid, 7, false, {}};
-  pod.containers.push_back({"init", ContainerKind::kInit,
-                            {{kGpu, 100, 10, ComputePolicy::kFixed, Priority::kBatch}}, "", "", 0});
-  pod.containers.push_back({"main", ContainerKind::kApp,
-                            {{kGpu, 300, 30, ComputePolicy::kBalance, Priority::kNormal}}, "", "",
+  pod.containers.push_back({"init",
+                            ContainerKind::kInit,
+                            {{kGpu, 100, 10, ComputePolicy::kFixed, Priority::kBatch}},
+                            "",
+                            "",
+                            0});
+  pod.containers.push_back({"main",
+                            ContainerKind::kApp,
+                            {{kGpu, 300, 30, ComputePolicy::kBalance, Priority::kNormal}},
+                            "",
+                            "",
                             0});
   return pod;
 }

@@ -11,9 +11,9 @@ namespace {
 constexpr Nanos kLeastPause = 5 * kMillisecond;
 constexpr Nanos kFirstRetry = 20 * kMillisecond;
 constexpr Nanos kSlowRetry = 200 * kMillisecond;
-constexpr int kQuickTries = 25;       // half a second
-constexpr int kDriverTries = 50;      // with a driver that gives no answer: 10 seconds
-constexpr int kContextTries = 1000;   // a program that allocates all the time: some minutes
+constexpr int kQuickTries = 25;      // half a second
+constexpr int kDriverTries = 50;     // with a driver that gives no answer: 10 seconds
+constexpr int kContextTries = 1000;  // a program that allocates all the time: some minutes
 
 }  // namespace
 
@@ -102,8 +102,8 @@ void LimiterSessions::AuditContexts(const std::vector<Memory>& memory) {
 }
 
 void LimiterSessions::AuditEnded(const std::vector<Memory>& memory) {
-  const bool answered = std::all_of(memory.begin(), memory.end(),
-                                    [](const Memory& m) { return m.has_value(); });
+  const bool answered =
+      std::all_of(memory.begin(), memory.end(), [](const Memory& m) { return m.has_value(); });
   std::vector<uint32_t> gone;
   int tries = 0;
   bool waiting = !settles_.empty();
@@ -114,10 +114,9 @@ void LimiterSessions::AuditEnded(const std::vector<Memory>& memory) {
       waiting = true;
       continue;
     }
-    const bool listed =
-        std::any_of(memory.begin(), memory.end(), [&, pid = process.id.pid](const Memory& m) {
-          return m.has_value() && m->contains(pid);
-        });
+    const bool listed = std::any_of(
+        memory.begin(), memory.end(),
+        [&, pid = process.id.pid](const Memory& m) { return m.has_value() && m->contains(pid); });
     const bool released =
         !process.ask_driver || (answered ? !listed : process.audits >= kDriverTries);
     if (released && account_.CreditSlot(slot)) {

@@ -34,7 +34,10 @@ std::string_view BytesOf(const T& value) {
 
 LimiterSessions::LimiterSessions(EventLoop& loop, LeaseService& leases, Account& account,
                                  Options options, Hooks hooks)
-    : loop_(loop), leases_(leases), account_(account), options_(std::move(options)),
+    : loop_(loop),
+      leases_(leases),
+      account_(account),
+      options_(std::move(options)),
       hooks_(std::move(hooks)) {}
 
 Result<std::unique_ptr<LimiterSessions>> LimiterSessions::Open(EventLoop& loop,
@@ -190,9 +193,9 @@ Result<uint32_t> LimiterSessions::Claim(const ProcessId& id, UniqueFd pidfd,
   uint32_t slot = 0;
   while (slot < kMaxPageProcesses && processes_.contains(slot)) ++slot;
   if (slot == kMaxPageProcesses) {
-    return Error{ErrorCode::kResourceExhausted,
-                 "a container can have " + std::to_string(kMaxPageProcesses) +
-                     " processes that use GPUs; end some of them"};
+    return Error{ErrorCode::kResourceExhausted, "a container can have " +
+                                                    std::to_string(kMaxPageProcesses) +
+                                                    " processes that use GPUs; end some of them"};
   }
   KRUX_RETURN_IF_ERROR(loop_.Watch(pidfd.get(), [this, slot] { OnProcessEnd(slot); }));
   account_.ClaimSlot(slot, container_pid);

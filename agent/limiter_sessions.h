@@ -95,8 +95,8 @@ class LimiterSessions {
     // the driver's figure stands for them.
     bool told_account = true;
     bool is_seeded = false;
-    bool ask_driver = true;    // credited only when the driver no longer lists it
-    int audits = kNotAsked;    // since it ended
+    bool ask_driver = true;  // credited only when the driver no longer lists it
+    int audits = kNotAsked;  // since it ended
   };
   // What the last audit saw of a context that is to be settled. Only two audits in a row that see
   // the same can tell the context from the rest: a program that allocates moves both figures, and
@@ -110,9 +110,7 @@ class LimiterSessions {
   struct Settle {
     uint32_t slot;
     uint32_t gpu;
-    bool operator<(const Settle& o) const {
-      return slot != o.slot ? slot < o.slot : gpu < o.gpu;
-    }
+    bool operator<(const Settle& o) const { return slot != o.slot ? slot < o.slot : gpu < o.gpu; }
   };
 
   LimiterSessions(EventLoop& loop, LeaseService& leases, Account& account, Options options,

@@ -131,7 +131,7 @@ Result<Account> Account::Make(uint32_t gpu_count) {
 }
 
 Result<Account> Account::Adopt(UniqueFd fd, uint32_t gpu_count) {
-  struct stat info {};
+  struct stat info{};
   const int seals = fcntl(fd.get(), F_GET_SEALS);
   if (fstat(fd.get(), &info) != 0 || info.st_size != sizeof(AccountPage) || seals < 0 ||
       (seals & kAccountSeals) != kAccountSeals) {
@@ -193,8 +193,7 @@ Result<Account::Settled> Account::SettleContext(uint32_t slot, uint32_t gpu,
     return Error{ErrorCode::kUnavailable, "the process is charging memory at this moment"};
   }
   const uint64_t others = charged - std::min(charged, context);
-  const uint64_t wanted =
-      std::min(driver_bytes - std::min(driver_bytes, others), kMaxContextBytes);
+  const uint64_t wanted = std::min(driver_bytes - std::min(driver_bytes, others), kMaxContextBytes);
   mine.context_bytes.store(wanted);
   if (wanted > context) {
     page()->gpus[gpu].used_bytes.fetch_add(wanted - context);

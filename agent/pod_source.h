@@ -24,8 +24,8 @@ enum class ContainerKind : int {
 struct PodContainer {
   std::string name;
   ContainerKind kind = ContainerKind::kApp;
-  uint64_t gpus = 0;        // krux.io/gpu that it asks for
-  bool asks_krux = false;   // any resource of krux.io at all
+  uint64_t gpus = 0;       // krux.io/gpu that it asks for
+  bool asks_krux = false;  // any resource of krux.io at all
   bool operator==(const PodContainer&) const = default;
 };
 

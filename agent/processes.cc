@@ -104,9 +104,9 @@ Status CheckInContainer(pid_t pid, const std::string& container_id,
   KRUX_ASSIGN_OR_RETURN(const std::string text,
                         ReadFile("/proc/" + std::to_string(pid) + "/cgroup", kMaxProcFile));
   if (CgroupTextNames(text, container_id, cgroups_path)) return Ok();
-  return Error{ErrorCode::kPermissionDenied, "process " + std::to_string(pid) +
-                                                 " is not in the cgroup of container " +
-                                                 container_id};
+  return Error{
+      ErrorCode::kPermissionDenied,
+      "process " + std::to_string(pid) + " is not in the cgroup of container " + container_id};
 }
 
 Result<std::set<std::string>> FindAlive(const std::map<std::string, std::string>& containers) {

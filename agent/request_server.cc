@@ -36,8 +36,7 @@ Result<std::unique_ptr<RequestServer>> RequestServer::Listen(EventLoop& loop,
   std::unique_ptr<RequestServer> server(
       new RequestServer(loop, std::move(handler), std::move(changed)));
   KRUX_ASSIGN_OR_RETURN(server->listener_, ListenUnix(path, 0600));
-  KRUX_RETURN_IF_ERROR(
-      loop.Watch(server->listener_.get(), [s = server.get()] { s->OnAccept(); }));
+  KRUX_RETURN_IF_ERROR(loop.Watch(server->listener_.get(), [s = server.get()] { s->OnAccept(); }));
   return server;
 }
 
