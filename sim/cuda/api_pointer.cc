@@ -39,7 +39,6 @@ CUresult PointerAttribute(void* out, CUpointer_attribute attribute, CUdeviceptr 
     case CU_POINTER_ATTRIBUTE_MAPPED:
       return Answer<int>(out, 1);
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-      return Answer<int>(out, 0);
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
       return Answer<int>(out, 0);
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
