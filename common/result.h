@@ -23,8 +23,8 @@ class [[nodiscard]] Result : public tl::expected<T, Error> {
   using Base = tl::expected<T, Error>;
   using Base::Base;
   // A failed step's Error, or a plain value, returns as it is.
-  Result(Error error)
-      : Base(tl::unexpected<Error>(std::move(error))) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Result(Error error) : Base(tl::unexpected<Error>(std::move(error))) {}
 
   // The same result with context added to its error.
   Result With(std::string_view context) && {
