@@ -12,11 +12,15 @@ import (
 func TestTotalsNeverShrink(t *testing.T) {
 	gpus := []nodeGPU{{memoryMiB: 1000, healthy: true}, {memoryMiB: 500}}
 	node := &v1.Node{}
-	want := map[string]string{resourceMemory: "1500", resourceCores: "200"}
+	want := map[string]string{resourceMemory: "1500", resourceMemoryPercent: "200", resourceCores: "200"}
 	if got := missingTotals(node, gpus); !maps.Equal(got, want) {
 		t.Errorf("fresh node: %v", got)
 	}
-	shown := v1.ResourceList{resourceMemory: resource.MustParse("1500"), resourceCores: resource.MustParse("200")}
+	shown := v1.ResourceList{
+		resourceMemory:        resource.MustParse("1500"),
+		resourceMemoryPercent: resource.MustParse("200"),
+		resourceCores:         resource.MustParse("200"),
+	}
 	node.Status.Capacity, node.Status.Allocatable = shown, shown
 	if got := missingTotals(node, gpus); len(got) != 0 {
 		t.Errorf("complete node: %v", got)
@@ -24,7 +28,10 @@ func TestTotalsNeverShrink(t *testing.T) {
 	if got := missingTotals(node, gpus[:1]); len(got) != 0 {
 		t.Errorf("lost GPU: %v", got)
 	}
-	node.Status.Allocatable = v1.ResourceList{resourceCores: resource.MustParse("200")}
+	node.Status.Allocatable = v1.ResourceList{
+		resourceMemoryPercent: resource.MustParse("200"),
+		resourceCores:         resource.MustParse("200"),
+	}
 	if got := missingTotals(node, gpus); !maps.Equal(got, map[string]string{resourceMemory: "1500"}) {
 		t.Errorf("allocatable zeroed: %v", got)
 	}
