@@ -15,7 +15,7 @@ for name in before-a before-b; do
   count=$(kernels "$name")
   eventually 20 "$name stopped when the agent was killed" more_kernels "$name" $((count + 3))
 done
-pod newcomer gpumem=1024 gpucores=0
+pod newcomer gpumem=1024
 eventually 60 "the newcomer's events do not name the agent" described newcomer "Krux agent"
 phase_is newcomer Pending || fail "the newcomer is $(phase newcomer): it should wait at the gate"
 
