@@ -55,12 +55,12 @@ class Fields {
   }
   // The list `name`, or an empty one when the field is wrong.
   const json& List(const char* name) {
-    static const json kEmpty = json::array();
+    static const json empty = json::array();
     const json* field = Find(name);
-    if (field == nullptr) return kEmpty;
+    if (field == nullptr) return empty;
     if (!field->is_array() || field->size() > kMaxListEntries) {
       Fail(name, "a list of at most " + std::to_string(kMaxListEntries) + " entries");
-      return kEmpty;
+      return empty;
     }
     return *field;
   }

@@ -26,8 +26,8 @@ for name in before-a before-b; do
   count=$(kernels "$name")
   eventually 20 "$name stands still after the restart" more_kernels "$name" $((count + 3))
 done
-[[ $grants == $(kubectl get pod before-a before-b -o 'jsonpath={.items[*].metadata.annotations.krux\.io/grant}') ]] ||
-  fail "grants changed"
+after=$(kubectl get pod before-a before-b -o 'jsonpath={.items[*].metadata.annotations.krux\.io/grant}')
+[[ $grants == "$after" ]] || fail "grants changed from $grants to $after"
 facts=$(kubectl exec before-a -- krux-demo facts) || fail "exec after the restart: $facts"
 [[ $(fact total_mib <<<"$facts") == 4096 ]] || fail "after the restart before-a sees $facts"
 # The account was kept: what the running program holds still counts.
