@@ -6,6 +6,8 @@
 
 #include "sim/cuda/driver.h"
 
+extern "C" const int kKruxSimDriverVersion;  // of the release that this library is (sim/names.cmake)
+
 using krux::sim::Card;
 using krux::sim::Device;
 using krux::sim::Devices;
@@ -124,7 +126,7 @@ CUresult CUDAAPI cuInit(unsigned int flags) {
 
 CUresult CUDAAPI cuDriverGetVersion(int* version) {
   if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *version = 13000;
+  *version = kKruxSimDriverVersion;
   return CUDA_SUCCESS;
 }
 
