@@ -3,37 +3,59 @@
 #include <cinttypes>
 #include <cstdarg>
 #include <cstdio>
+#include <utility>
 
 #include "scheduler/engine/explain.h"
 #include "scheduler/engine/planner.h"
+#include "scheduler/engine/selection.h"
 
 namespace krux::engine {
 
-// What no other pod's leaving could change: no GPU, none healthy, too few, too small.
-bool Planner::CheckNode(krux_verdict* verdict) const {
+void Planner::CountGpus(krux_verdict* verdict) const {
   verdict->gpus_all = static_cast<uint32_t>(gpu_count_);
   for (size_t gpu = 0; gpu < gpu_count_; ++gpu) {
-    if ((gpus_[gpu].flags & KRUX_GPU_HEALTHY) == 0) continue;
+    const krux_gpu& g = gpus_[gpu];
+    if ((g.flags & KRUX_GPU_MIG) != 0) {
+      ++verdict->gpus_mig;
+    } else if ((g.flags & KRUX_GPU_CORDONED) != 0) {
+      ++verdict->gpus_cordoned;
+    }
+    if (!TakesNewcomers(g)) continue;
     ++verdict->gpus_healthy;
-    verdict->largest_mib = std::max(verdict->largest_mib, gpus_[gpu].memory_mib);
+    verdict->largest_mib = std::max(verdict->largest_mib, g.memory_mib);
+    if (IsAllowed(gpu)) ++verdict->gpus_allowed;
   }
+}
+
+// What no other pod's leaving could change: no GPU, none healthy, too few, others than asked for,
+// too small.
+bool Planner::CheckNode(krux_verdict* verdict) const {
+  CountGpus(verdict);
   verdict->code = gpu_count_ == 0 ? KRUX_NO_GPU : KRUX_NO_HEALTHY;
   if (verdict->gpus_healthy == 0) return false;
   for (size_t turn = 0; turn < turns_; ++turn) {
-    const krux_container& c = containers_[order_[turn]];
     verdict->container = order_[turn];
-    verdict->gpus_asked = c.gpus;
-    verdict->memory_asked_mib = c.memory_mib;
-    verdict->gpus_fit = 0;
-    for (size_t gpu = 0; gpu < gpu_count_; ++gpu) {
-      const bool healthy = (gpus_[gpu].flags & KRUX_GPU_HEALTHY) != 0;
-      if (healthy && Need(c, gpu) <= gpus_[gpu].memory_mib) ++verdict->gpus_fit;
-    }
-    verdict->code = c.gpus > verdict->gpus_healthy ? KRUX_TOO_FEW : KRUX_TOO_LARGE;
-    if (verdict->gpus_fit < c.gpus) return false;
+    if (!CheckContainer(containers_[order_[turn]], verdict)) return false;
   }
   verdict->code = KRUX_FITS;
   return true;
+}
+
+bool Planner::CheckContainer(const krux_container& c, krux_verdict* verdict) const {
+  verdict->gpus_asked = c.gpus;
+  verdict->memory_asked_mib = c.memory_mib;
+  verdict->gpus_fit = 0;
+  uint32_t of_model = 0;
+  for (size_t gpu = 0; gpu < gpu_count_; ++gpu) {
+    if (!TakesNewcomers(gpus_[gpu])) continue;
+    if (AllowsModel(*view_.pod, gpus_[gpu])) ++of_model;
+    if (IsAllowed(gpu) && Need(c, gpu) <= gpus_[gpu].memory_mib) ++verdict->gpus_fit;
+  }
+  verdict->code = KRUX_TOO_LARGE;
+  if (verdict->gpus_allowed < c.gpus) verdict->code = KRUX_OTHER_UUID;
+  if (of_model < c.gpus) verdict->code = KRUX_OTHER_MODEL;
+  if (c.gpus > verdict->gpus_healthy) verdict->code = KRUX_TOO_FEW;
+  return verdict->gpus_fit >= c.gpus;
 }
 
 void Planner::Explain(size_t container, krux_verdict* verdict) const {
@@ -119,6 +141,28 @@ void AddShort(const krux_verdict& v, Sentence* s) {
   }
 }
 
+void AddNoneOpen(const krux_verdict& v, Sentence* s) {
+  if (v.gpus_mig == v.gpus_all) {
+    s->Add("node(s) whose GPUs are in MIG mode, which Krux does not share");
+    return;
+  }
+  if (v.gpus_cordoned == v.gpus_all) {
+    s->Add("node(s) whose GPUs are cordoned");
+    return;
+  }
+  const uint32_t unhealthy = v.gpus_all - v.gpus_mig - v.gpus_cordoned;
+  s->Add("node(s) without a healthy GPU (");
+  const char* join = "";
+  for (const auto& [count, what] :
+       {std::pair{unhealthy, "unhealthy"}, std::pair{v.gpus_cordoned, "cordoned"},
+        std::pair{v.gpus_mig, "in MIG mode"}}) {
+    if (count == 0) continue;
+    s->Add("%s%u %s", join, count, what);
+    join = ", ";
+  }
+  s->Add(")");
+}
+
 }  // namespace
 
 void Reason(const krux_verdict& v, char* text, size_t size) {
@@ -131,7 +175,7 @@ void Reason(const krux_verdict& v, char* text, size_t size) {
       s.Add("node(s) without Krux GPUs");
       return;
     case KRUX_NO_HEALTHY:
-      s.Add("node(s) without a healthy GPU (all %u unhealthy)", v.gpus_all);
+      AddNoneOpen(v, &s);
       return;
     case KRUX_TOO_FEW:
       s.Add("node(s) with %u healthy GPU(s), a container asks for %u", v.gpus_healthy,
@@ -143,6 +187,16 @@ void Reason(const krux_verdict& v, char* text, size_t size) {
       return;
     case KRUX_SHORT:
       AddShort(v, &s);
+      return;
+    case KRUX_OTHER_MODEL:
+      s.Add("node(s) with GPUs of other models than the pod's lists allow");
+      return;
+    case KRUX_OTHER_UUID:
+      s.Add("node(s) where the pod's lists of GPU UUIDs allow %u GPU(s), a container asks for %u",
+            v.gpus_allowed, v.gpus_asked);
+      return;
+    case KRUX_HOST_SHORT:
+      s.Add("node(s) without enough CPU or memory");
       return;
     default:
       s.Add("node(s) refused by the engine: an argument is out of range");

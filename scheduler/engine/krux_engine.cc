@@ -3,31 +3,23 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <string_view>
 
+#include "scheduler/engine/check.h"
 #include "scheduler/engine/explain.h"
 #include "scheduler/engine/phases.h"
 #include "scheduler/engine/planner.h"
 #include "scheduler/engine/request.h"
+#include "scheduler/engine/selection.h"
 
 namespace {
 
+using krux::engine::AllSane;
+using krux::engine::IsSane;
 using krux::engine::Phases;
 
-// Within these bounds no sum of the planner can overflow.
-constexpr uint64_t kMaxUsedMib = KRUX_MAX_MEMORY_MIB * 1024;
-constexpr uint32_t kMaxCount = 1u << 20;
-
-bool IsSane(const krux_gpu& gpu) {
-  return gpu.memory_mib <= KRUX_MAX_MEMORY_MIB && gpu.used_memory_mib <= kMaxUsedMib &&
-         gpu.used_cores <= kMaxCount && gpu.used_slots <= kMaxCount && gpu.slots <= kMaxCount;
-}
-
-bool IsSane(const krux_container& c) {
-  return c.gpus <= KRUX_MAX_GPUS_PER_CONTAINER && c.memory_mib <= KRUX_MAX_MEMORY_MIB &&
-         c.memory_percent <= 100 && c.cores <= 100 && (c.memory_mib == 0 || c.memory_percent == 0);
-}
-
-bool IsSane(const krux_placement& placement, size_t gpu_count) {
+bool IsSanePlacement(const krux_placement& placement, size_t gpu_count) {
   if (placement.count > KRUX_MAX_GPUS_PER_CONTAINER) return false;
   for (uint32_t i = 0; i < placement.count; ++i) {
     if (placement.gpu[i] >= gpu_count || placement.memory_mib[i] > KRUX_MAX_MEMORY_MIB) {
@@ -35,12 +27,6 @@ bool IsSane(const krux_placement& placement, size_t gpu_count) {
     }
   }
   return true;
-}
-
-template <typename T>
-bool AllSane(const T* items, size_t count) {
-  return count == 0 || (items != nullptr &&
-                        std::all_of(items, items + count, [](const T& x) { return IsSane(x); }));
 }
 
 void AddContainer(const krux_container& container, const krux_placement& placement,
@@ -69,17 +55,41 @@ int krux_validate(const krux_asked* asked, krux_container* out, char* sentence,
   return krux::engine::Validate(*asked, out, sentence, sentence_size) ? KRUX_VALID : KRUX_INVALID;
 }
 
-int krux_plan(const krux_gpu* gpus, size_t gpu_count, const krux_container* containers,
-              size_t container_count, krux_placement* placements, krux_verdict* verdict) noexcept {
+int krux_policy(const char* name) noexcept {
+  constexpr std::string_view kNames[] = {"fragmentation", "binpack", "spread", "topology"};
+  static_assert(std::size(kNames) == KRUX_POLICIES);
+  for (int i = 0; name != nullptr && i < KRUX_POLICIES; ++i) {
+    if (kNames[i] == name) return i;
+  }
+  return -1;
+}
+
+int krux_matches(const char* list, const char* model) noexcept {
+  if (list == nullptr || model == nullptr) return 0;
+  return krux::engine::ListNamesModel(list, model) ? 1 : 0;
+}
+
+uint64_t krux_uuid_key(const char* uuid, size_t length) noexcept {
+  return krux::engine::UuidKey({uuid, length});
+}
+
+int krux_plan(const krux_mix* mix, const krux_node* node, const krux_gpu* gpus, size_t gpu_count,
+              const krux_pod* pod, const krux_container* containers, size_t container_count,
+              krux_placement* placements, krux_verdict* verdict) noexcept {
   *verdict = {};
   verdict->code = KRUX_BAD_ARGUMENT;
+  const krux_pod plain{};
+  if (pod == nullptr) pod = &plain;
   Phases phases;
   if (gpu_count > KRUX_MAX_GPUS ||
       !krux::engine::FindPhases(containers, container_count, &phases) ||
-      !AllSane(gpus, gpu_count) || !AllSane(containers, container_count)) {
+      !AllSane(gpus, gpu_count) || !AllSane(containers, container_count) || !IsSane(*pod) ||
+      (node != nullptr && !IsSane(*node))) {
     return KRUX_BAD_ARGUMENT;
   }
-  krux::engine::Planner planner(gpus, gpu_count, containers, container_count, phases);
+  const krux::engine::Mix& known = mix == nullptr ? krux::engine::ShippedMix() : mix->mix;
+  const krux::engine::NodeView view{node, gpus, gpu_count, pod, &known};
+  krux::engine::Planner planner(view, containers, container_count, phases);
   planner.Plan(placements, verdict);
   return static_cast<int>(verdict->code);
 }
@@ -96,7 +106,8 @@ int krux_peak(const krux_container* containers, const krux_placement* placements
     return KRUX_BAD_ARGUMENT;
   }
   for (size_t i = 0; i < container_count; ++i) {
-    if (!IsSane(placements[i], gpu_count) || containers[i].cores > 100) return KRUX_BAD_ARGUMENT;
+    if (!IsSanePlacement(placements[i], gpu_count) || containers[i].cores > 100)
+      return KRUX_BAD_ARGUMENT;
   }
   std::fill_n(shares, gpu_count, krux_share{});
   for (size_t phase = 0; phase < phases.count; ++phase) {

@@ -39,8 +39,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const size_t gpu_count = Fill(gpus.data(), most_gpus, &data, &size);
   const size_t container_count = Fill(containers.data(), most_containers, &data, &size);
   krux_verdict verdict;
-  const int code = krux_plan(gpus.data(), gpu_count, containers.data(), container_count,
-                             placements.data(), &verdict);
+  krux_node node{};
+  krux_pod pod{};
+  Fill(&node, 1, &data, &size);
+  Fill(&pod, 1, &data, &size);
+  const int code = krux_plan(nullptr, &node, gpus.data(), gpu_count, &pod, containers.data(),
+                             container_count, placements.data(), &verdict);
   char sentence[KRUX_MAX_SENTENCE];
   krux_reason(&verdict, sentence, sizeof sentence);
   Check(std::strlen(sentence) < sizeof sentence);

@@ -1,21 +1,28 @@
 #include "scheduler/engine/planner.h"
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
+
+#include "scheduler/engine/selection.h"
 
 namespace krux::engine {
 namespace {
 
-constexpr uint64_t kScale = 10000;
-
-uint64_t Fraction(uint64_t part, uint64_t whole) { return whole == 0 ? 0 : part * kScale / whole; }
+// Scores are whole numbers outside: a millionth of what the policy counts in.
+constexpr double kScoreScale = 1e6;
+// Costs that differ by less are equal.
+constexpr double kCostStep = 1e6;
 
 }  // namespace
 
-Planner::Planner(const krux_gpu* gpus, size_t gpu_count, const krux_container* containers,
-                 size_t container_count, const Phases& phases)
-    : gpus_(gpus),
-      gpu_count_(gpu_count),
+Planner::Planner(const NodeView& view, const krux_container* containers, size_t container_count,
+                 const Phases& phases)
+    : view_(view),
+      node_policy_(PolicyOf(view.pod->node_policy)),
+      gpu_policy_(PolicyOf(view.pod->gpu_policy)),
+      gpus_(view.gpus),
+      gpu_count_(view.gpu_count),
       containers_(containers),
       container_count_(container_count),
       phases_(phases) {
@@ -55,8 +62,12 @@ void Planner::OrderContainers() {
 
 bool Planner::IsOpen(size_t gpu) const {
   const krux_gpu& g = gpus_[gpu];
-  return (g.flags & KRUX_GPU_HEALTHY) != 0 && g.used_memory_mib <= g.memory_mib &&
+  return TakesNewcomers(g) && IsAllowed(gpu) && g.used_memory_mib <= g.memory_mib &&
          g.used_cores <= 100 && g.used_slots <= g.slots;
+}
+
+bool Planner::IsAllowed(size_t gpu) const {
+  return AllowsModel(*view_.pod, gpus_[gpu]) && AllowsUuid(*view_.pod, gpus_[gpu]);
 }
 
 bool Planner::IsExclusive(const krux_container& container) const {
@@ -134,36 +145,98 @@ bool Planner::SameState(size_t a, size_t b) const {
          std::equal(use_[a].begin(), use_[a].begin() + phases_.count, use_[b].begin());
 }
 
-// What would be left on the GPU at the busiest phase, memory and time together, in 1/kScale.
-uint64_t Planner::Leftover(size_t container, size_t gpu) const {
-  const krux_container& c = containers_[container];
-  const krux_gpu& g = gpus_[gpu];
-  uint64_t memory = 0;
-  uint32_t cores = 0;
+GpuUse Planner::PeakOf(size_t gpu) const {
+  GpuUse peak;
   for (size_t p = 0; p < phases_.count; ++p) {
-    const bool active = p >= phases_.first[container] && p <= phases_.last[container];
     const PhaseUse& use = use_[gpu][p];
-    memory = std::max(memory, use.memory_mib + (active ? Need(c, gpu) : 0));
-    cores = std::max(cores, use.cores + (active ? c.cores : 0));
+    peak.memory_mib = std::max(peak.memory_mib, use.memory_mib);
+    peak.cores = std::max(peak.cores, use.cores);
+    peak.slots = std::max<uint32_t>(peak.slots, use.slots);
   }
-  return Fraction(g.memory_mib - g.used_memory_mib - memory, g.memory_mib) +
-         Fraction(100 - g.used_cores - cores, 100);
+  return peak;
+}
+
+// By how much the container raises the pod's peak on this GPU.
+GpuUse Planner::AddedPeak(size_t container, size_t gpu) const {
+  const krux_container& c = containers_[container];
+  const GpuUse before = PeakOf(gpu);
+  GpuUse after = before;
+  for (size_t p = phases_.first[container]; p <= phases_.last[container]; ++p) {
+    const PhaseUse& use = use_[gpu][p];
+    after.memory_mib = std::max(after.memory_mib, use.memory_mib + Need(c, gpu));
+    after.cores = std::max(after.cores, use.cores + c.cores);
+    after.slots = std::max<uint32_t>(after.slots, use.slots + 1U);
+  }
+  return {after.memory_mib - before.memory_mib, after.cores - before.cores,
+          after.slots - before.slots};
+}
+
+NodeUse Planner::Peaks() const {
+  NodeUse use{};
+  for (size_t gpu = 0; gpu < gpu_count_; ++gpu) use[gpu] = PeakOf(gpu);
+  return use;
 }
 
 size_t Planner::FindCandidates(size_t container) {
   auto& list = candidates_[container];
-  std::array<uint64_t, KRUX_MAX_GPUS> leftover{};
+  std::array<double, KRUX_MAX_GPUS> cost{};
   size_t count = 0;
+  const NodeUse use = Peaks();
   for (size_t gpu = 0; gpu < gpu_count_; ++gpu) {
     if (!IsOpen(gpu) || Missing(container, gpu).Any()) continue;
-    leftover[gpu] = Leftover(container, gpu);
+    const double exact = gpu_policy_->gpu_cost(view_, use, gpu, AddedPeak(container, gpu));
+    cost[gpu] = std::round(exact * kCostStep);
     list[count++] = static_cast<uint8_t>(gpu);
   }
   std::sort(list.begin(), list.begin() + count, [&](uint8_t a, uint8_t b) {
-    return std::make_tuple(leftover[a], a) < std::make_tuple(leftover[b], b);
+    return std::make_tuple(cost[a], a) < std::make_tuple(cost[b], b);
   });
   candidate_count_[container] = static_cast<uint8_t>(count);
+  if (containers_[container].gpus > 1 && containers_[container].gpus < count) {
+    PutLinkedFirst(container, cost);
+  }
   return count;
+}
+
+// Of the candidates that are as cheap as the last one wanted (with the topology policy: of all),
+// moves those to the front that are linked best with each other: from each start greedily the one
+// with most links to those chosen. Exact for groups, which is what boards have.
+void Planner::PutLinkedFirst(size_t container, const std::array<double, KRUX_MAX_GPUS>& cost) {
+  auto& list = candidates_[container];
+  const size_t wanted = containers_[container].gpus;
+  const bool all = view_.pod->gpu_policy == KRUX_TOPOLOGY;
+  const double limit = cost[list[wanted - 1]];
+  const auto begin = list.begin();
+  const auto end = begin + candidate_count_[container];
+  const auto fixed =
+      all ? begin : std::find_if(begin, end, [&](uint8_t g) { return cost[g] >= limit; });
+  const auto last =
+      all ? end : std::find_if(fixed, end, [&](uint8_t g) { return cost[g] > limit; });
+  std::array<uint8_t, KRUX_MAX_GPUS> best = list;
+  int most = -1;
+  for (auto start = fixed; start != last; ++start) {
+    std::array<uint8_t, KRUX_MAX_GPUS> order = list;
+    const auto at = [&](auto it) { return order.begin() + (it - begin); };
+    std::rotate(at(fixed), at(start), at(start) + 1);
+    int links = 0;
+    const auto links_of = [&](uint8_t gpu, auto chosen_end) {
+      int sum = 0;
+      for (auto it = order.begin(); it != chosen_end; ++it) sum += Affinity(gpus_, *it, gpu);
+      return sum;
+    };
+    for (auto next = at(fixed) + 1; next < order.begin() + wanted; ++next) {
+      const auto pick = std::max_element(next, at(last), [&](uint8_t a, uint8_t b) {
+        return links_of(a, next) < links_of(b, next);
+      });
+      links += links_of(*pick, next);
+      std::rotate(next, pick, pick + 1);
+    }
+    if (links > most) {
+      most = links;
+      best = order;
+    }
+  }
+  list = best;
 }
 
 bool Planner::PlaceContainer(size_t turn) {
@@ -198,22 +271,8 @@ bool Planner::PlaceNext(size_t turn, size_t chosen, size_t from) {
   return false;
 }
 
-uint32_t Planner::Score() const {
-  uint64_t leftover = 0;
-  uint64_t touched = 0;
-  for (size_t gpu = 0; gpu < gpu_count_; ++gpu) {
-    PhaseUse peak;
-    for (size_t p = 0; p < phases_.count; ++p) {
-      peak.memory_mib = std::max(peak.memory_mib, use_[gpu][p].memory_mib);
-      peak.cores = std::max(peak.cores, use_[gpu][p].cores);
-    }
-    if (peak.memory_mib == 0) continue;
-    const krux_gpu& g = gpus_[gpu];
-    leftover += Fraction(g.memory_mib - g.used_memory_mib - peak.memory_mib, g.memory_mib) +
-                Fraction(100 - g.used_cores - peak.cores, 100);
-    ++touched;
-  }
-  return touched == 0 ? 0 : static_cast<uint32_t>(kScale - leftover / (2 * touched));
+int64_t Planner::Score() const {
+  return std::llround(node_policy_->node_score(view_, Peaks()) * kScoreScale);
 }
 
 }  // namespace krux::engine

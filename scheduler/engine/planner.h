@@ -1,7 +1,8 @@
 // Places a pod's containers on one node's GPUs. See krux_plan() for the contract.
 //
-// Best fit: each container takes the GPUs on which least is left over, the hardest container
-// first. When that fails, other arrangements are tried, at most kMaxSteps placements in all.
+// Each container takes the GPUs that the pod's GPU policy finds cheapest, the hardest container
+// first; among GPUs that cost the same, those with the best links. When that fails, other
+// arrangements are tried, at most kMaxSteps placements in all. The node policy scores the result.
 // One object serves one call and lives on the stack; it holds no memory of its own.
 #ifndef KRUX_SCHEDULER_ENGINE_PLANNER_H_
 #define KRUX_SCHEDULER_ENGINE_PLANNER_H_
@@ -12,6 +13,7 @@
 
 #include "scheduler/engine/krux_engine.h"
 #include "scheduler/engine/phases.h"
+#include "scheduler/engine/policy.h"
 
 namespace krux::engine {
 
@@ -21,9 +23,10 @@ class Planner {
   // hardly fit come near it.
   static constexpr size_t kMaxSteps = 2000;
 
-  // REQUIRES: the counts are within the limits of krux_engine.h, phases belongs to containers.
-  Planner(const krux_gpu* gpus, size_t gpu_count, const krux_container* containers,
-          size_t container_count, const Phases& phases);
+  // REQUIRES: the counts are within the limits of krux_engine.h, the pod's policies exist, phases
+  // belongs to containers.
+  Planner(const NodeView& view, const krux_container* containers, size_t container_count,
+          const Phases& phases);
 
   void Plan(krux_placement* placements, krux_verdict* verdict);
 
@@ -41,7 +44,8 @@ class Planner {
     bool CloserThan(const Shortfall& other) const;
   };
   Shortfall Missing(size_t container, size_t gpu) const;
-  bool IsOpen(size_t gpu) const;  // healthy and not over-committed
+  bool IsOpen(size_t gpu) const;  // takes newcomers, is allowed, and not over-committed
+  bool IsAllowed(size_t gpu) const;
   bool IsExclusive(const krux_container& container) const;
 
   // Recursion over (container in order_, number of its GPUs chosen so far).
@@ -50,14 +54,22 @@ class Planner {
   size_t FindCandidates(size_t container);
   void Apply(size_t container, size_t gpu, bool add);
   bool SameState(size_t a, size_t b) const;
+  void PutLinkedFirst(size_t container, const std::array<double, KRUX_MAX_GPUS>& cost);
 
-  uint64_t Leftover(size_t container, size_t gpu) const;
-  uint32_t Score() const;
+  GpuUse PeakOf(size_t gpu) const;
+  GpuUse AddedPeak(size_t container, size_t gpu) const;
+  NodeUse Peaks() const;
+  int64_t Score() const;
   void OrderContainers();
+  void CountGpus(krux_verdict* verdict) const;
   bool CheckNode(krux_verdict* verdict) const;
+  bool CheckContainer(const krux_container& container, krux_verdict* verdict) const;
   void Explain(size_t container, krux_verdict* verdict) const;
 
-  const krux_gpu* gpus_;
+  const NodeView view_;
+  const Policy* const node_policy_;
+  const Policy* const gpu_policy_;
+  const krux_gpu* const gpus_;
   const size_t gpu_count_;
   const krux_container* containers_;
   const size_t container_count_;

@@ -133,7 +133,7 @@ func cGPUs(gpus []gpuState) []C.krux_gpu {
 func plan(gpus []gpuState, containers []container) (plans [][]placedGPU, v verdict) {
 	cg, cc := cGPUs(gpus), cContainers(containers)
 	placements := make([]C.krux_placement, len(containers))
-	C.krux_plan(first(cg), C.size_t(len(cg)), first(cc), C.size_t(len(cc)), first(placements), &v.c)
+	C.krux_plan(nil, nil, first(cg), C.size_t(len(cg)), nil, first(cc), C.size_t(len(cc)), first(placements), &v.c)
 	if !v.fits() {
 		return nil, v
 	}
