@@ -6,13 +6,14 @@ set(KRUX_LIMITER_SOURCES
   compute/cost_model.cc compute/gate.cc compute/keeper.cc compute/stream_track.cc
   compute/streams.cc compute/thread_words.cc
   driver/driver.cc driver/elf_lookup.cc driver/loader.cc
-  entry/arrays.cc entry/context.cc entry/copy.cc entry/entry.cc entry/init.cc entry/launch.cc
-  entry/lookup.cc entry/memory.cc entry/nvml.cc entry/pools.cc entry/query.cc entry/refused.cc
-  entry/sync.cc entry/virtual_memory.cc
+  entry/arrays.cc entry/context.cc entry/copy.cc entry/entry.cc entry/external.cc entry/graphs.cc
+  entry/init.cc entry/launch.cc entry/local_memory.cc entry/lookup.cc entry/memory.cc
+  entry/modules.cc entry/nvml.cc entry/pools.cc entry/query.cc entry/sync.cc
+  entry/virtual_memory.cc
   life/agent_link.cc life/devices.cc life/log.cc life/pages.cc life/process.cc
   life/self_check.cc
-  memory/account.cc memory/allocations.cc memory/contexts.cc memory/physical_handles.cc
-  memory/pools.cc)
+  memory/account.cc memory/allocations.cc memory/contexts.cc memory/graph_memory.cc
+  memory/image.cc memory/physical_handles.cc memory/pools.cc)
 set(KRUX_LIMITER_FLAGS -target x86_64-linux-gnu.2.17 -std=c++20 -O2 -g -fPIC -fvisibility=hidden
   -fno-exceptions -fno-rtti -fno-threadsafe-statics -ftls-model=initial-exec -fno-omit-frame-pointer
   -fno-sanitize=undefined

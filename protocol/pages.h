@@ -83,7 +83,9 @@ struct alignas(64) ProcessSlot {
     std::atomic<uint32_t> blocked;   // threads that wait at the gate
     std::atomic<uint64_t> launches;  // since the start, for people
     std::atomic<uint64_t> refused;   // allocations refused for the limit
-    uint64_t reserved;
+    // Part of charged_bytes that the driver lists under no process (managed memory): never lowered
+    // by what the driver says of the process.
+    std::atomic<uint64_t> unlisted_bytes;
   } gpus[kMaxPageGpus];
 };
 

@@ -18,7 +18,6 @@ struct Cost {
   std::atomic<uint64_t> key{0};
   std::atomic<Ticks> ticks{0};
   std::atomic<bool> known{false};
-  std::atomic<bool> seen_before{false};  // for checks that are made once per function
 };
 
 // How a duration was found.

@@ -37,6 +37,8 @@ enum class SymbolClass {
   kPool,
   kVirtual,
   kArray,
+  kGraph,
+  kModule,
   kQuery,
   kLaunch,
   kCopy,

@@ -2,7 +2,6 @@
 // with deferred mapping have no memory of their own: what is mapped into them is charged where it
 // is made.
 #include "limiter/entry/entry.h"
-#include "limiter/life/log.h"
 
 namespace {
 
@@ -35,7 +34,8 @@ uint64_t ElementBytes(const Descriptor& descriptor) {
          (descriptor.NumChannels == 0 ? 1 : descriptor.NumChannels);
 }
 
-ArrayShape ShapeOf(const CUDA_ARRAY3D_DESCRIPTOR& descriptor) {
+template <typename Descriptor>
+ArrayShape ShapeOf(const Descriptor& descriptor) {
   return {descriptor.Width, descriptor.Height, descriptor.Depth, ElementBytes(descriptor)};
 }
 
@@ -44,9 +44,11 @@ uint64_t NumberOf(Handle handle) {
   return reinterpret_cast<uint64_t>(handle);
 }
 
-CUresult RefuseOldDescriptor(const char* name) {
-  LogLine("%s is refused: 32-bit array descriptors are not supported", name);
-  return CUDA_ERROR_NOT_SUPPORTED;
+template <typename Call>
+CUresult CreateArray(CUarray* array, uint64_t size, Call call) {
+  return ChargedAllocation(
+      Self().devices.CurrentGpu(), size, call, [&] { return size; },
+      [&] { return NumberOf(*array); }, [&] { Real().cuArrayDestroy(*array); });
 }
 
 }  // namespace
@@ -57,9 +59,7 @@ CUresult cuArrayCreate_v2(CUarray* array, const CUDA_ARRAY_DESCRIPTOR* descripto
   if (!guard.active() || array == nullptr || descriptor == nullptr) return call();
   const uint64_t size =
       ArrayBytes({descriptor->Width, descriptor->Height, 0, ElementBytes(*descriptor)});
-  return ChargedAllocation(
-      Self().devices.CurrentGpu(), size, call, [&] { return size; },
-      [&] { return NumberOf(*array); }, [&] { Real().cuArrayDestroy(*array); });
+  return CreateArray(array, size, call);
 }
 
 CUresult cuArray3DCreate_v2(CUarray* array, const CUDA_ARRAY3D_DESCRIPTOR* descriptor) {
@@ -70,15 +70,16 @@ CUresult cuArray3DCreate_v2(CUarray* array, const CUDA_ARRAY3D_DESCRIPTOR* descr
     return call();
   }
   const uint64_t size = ArrayBytes(ShapeOf(*descriptor));
-  return ChargedAllocation(
-      Self().devices.CurrentGpu(), size, call, [&] { return size; },
-      [&] { return NumberOf(*array); }, [&] { Real().cuArrayDestroy(*array); });
+  return CreateArray(array, size, call);
 }
 
 CUresult cuArrayDestroy(CUarray array) {
   const EntryGuard guard;
   if (!guard.active()) return Real().cuArrayDestroy(array);
-  return ChargedFree(NumberOf(array), [&] { return Real().cuArrayDestroy(array); });
+  const CUresult result =
+      ChargedFree(NumberOf(array), [&] { return Real().cuArrayDestroy(array); });
+  if (result == CUDA_SUCCESS) Self().physical.OnResourceGone(NumberOf(array));
+  return result;
 }
 
 CUresult cuMipmappedArrayCreate(CUmipmappedArray* array, const CUDA_ARRAY3D_DESCRIPTOR* descriptor,
@@ -98,17 +99,28 @@ CUresult cuMipmappedArrayCreate(CUmipmappedArray* array, const CUDA_ARRAY3D_DESC
 CUresult cuMipmappedArrayDestroy(CUmipmappedArray array) {
   const EntryGuard guard;
   if (!guard.active()) return Real().cuMipmappedArrayDestroy(array);
-  return ChargedFree(NumberOf(array), [&] { return Real().cuMipmappedArrayDestroy(array); });
+  const CUresult result =
+      ChargedFree(NumberOf(array), [&] { return Real().cuMipmappedArrayDestroy(array); });
+  if (result == CUDA_SUCCESS) Self().physical.OnResourceGone(NumberOf(array));
+  return result;
 }
 
+// The first generation: descriptors of 32 bits.
 CUresult cuArrayCreate(CUarray* array, const CUDA_ARRAY_DESCRIPTOR_v1* descriptor) {
+  const auto call = [&] { return Real().cuArrayCreate(array, descriptor); };
   const EntryGuard guard;
-  return guard.active() ? RefuseOldDescriptor("cuArrayCreate")
-                        : Real().cuArrayCreate(array, descriptor);
+  if (!guard.active() || array == nullptr || descriptor == nullptr) return call();
+  const uint64_t size =
+      ArrayBytes({descriptor->Width, descriptor->Height, 0, ElementBytes(*descriptor)});
+  return CreateArray(array, size, call);
 }
 
 CUresult cuArray3DCreate(CUarray* array, const CUDA_ARRAY3D_DESCRIPTOR_v1* descriptor) {
+  const auto call = [&] { return Real().cuArray3DCreate(array, descriptor); };
   const EntryGuard guard;
-  return guard.active() ? RefuseOldDescriptor("cuArray3DCreate")
-                        : Real().cuArray3DCreate(array, descriptor);
+  if (!guard.active() || array == nullptr || descriptor == nullptr ||
+      (descriptor->Flags & kWithoutMemory) != 0) {
+    return call();
+  }
+  return CreateArray(array, ArrayBytes(ShapeOf(*descriptor)), call);
 }

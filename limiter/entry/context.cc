@@ -46,6 +46,8 @@ void OnContextGone(uint64_t context) {
   self.allocations.ReturnAllOf(context);
   self.streams.OnContextGone(reinterpret_cast<CUcontext>(context));
   self.pools.SettleAll();
+  self.known_functions.Forget();
+  if (self.graph_memory.any()) self.graph_memory.SettleAll();
 }
 
 template <typename Call>
@@ -152,22 +154,24 @@ CUresult cuCtxDestroy_v2(CUcontext context) {
   return EndContext(context, [&] { return Real().cuCtxDestroy_v2(context); });
 }
 
-// Heaps that a later launch will take from the card: charged when they are asked for.
+// Heaps and stacks that a later launch will take from the card: charged when they are asked for.
 CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   const auto call = [&] { return Real().cuCtxSetLimit(limit, value); };
   const EntryGuard guard;
-  const bool heap = limit == CU_LIMIT_PRINTF_FIFO_SIZE || limit == CU_LIMIT_MALLOC_HEAP_SIZE;
-  if (!guard.active() || !heap) return call();
-  Process& self = Self();
-  const uint32_t gpu = self.devices.CurrentGpu();
+  const uint32_t gpu = guard.active() ? Self().devices.CurrentGpu() : Devices::kNotGranted;
+  if (gpu == Devices::kNotGranted) return call();
+  if (limit == CU_LIMIT_STACK_SIZE) {
+    bool grown = false;
+    return LocalBytesFit(gpu, value, &grown) ? call() : CUDA_ERROR_OUT_OF_MEMORY;
+  }
   size_t before = 0;
-  if (gpu == Devices::kNotGranted || Real().cuCtxGetLimit(&before, limit) != CUDA_SUCCESS ||
-      value <= before) {
+  if ((limit != CU_LIMIT_PRINTF_FIFO_SIZE && limit != CU_LIMIT_MALLOC_HEAP_SIZE) ||
+      Real().cuCtxGetLimit(&before, limit) != CUDA_SUCCESS || value <= before) {
     return call();
   }
   const uint64_t growth = OwnBytes(value - before);
-  if (!self.contexts.Reserve(gpu, growth)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!Self().contexts.Reserve(gpu, growth)) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUresult result = call();
-  if (result != CUDA_SUCCESS) self.contexts.Unreserve(gpu, growth);
+  if (result != CUDA_SUCCESS) Self().contexts.Unreserve(gpu, growth);
   return result;
 }

@@ -8,6 +8,13 @@ uint64_t CurrentContextNumber() {
   return reinterpret_cast<uint64_t>(context);
 }
 
+bool ChargeOrTrim(uint32_t gpu, uint64_t bytes) {
+  Process& self = Self();
+  if (self.account.Charge(gpu, bytes)) return true;
+  const bool trimmed = self.pools.TrimAll(gpu);
+  return (self.graph_memory.Trim(gpu) || trimmed) && self.account.Charge(gpu, bytes);
+}
+
 // The driver answers with an error for the legacy stream while another stream of the context
 // captures; a launch there fails by itself, so it is passed on untouched too.
 bool IsCapturing(CUstream stream) {

@@ -15,18 +15,21 @@ namespace krux::limiter {
 // The current context as a number; 0 when there is none.
 uint64_t CurrentContextNumber();
 
+// Charges, after giving back what this process's pools do not use if that is needed.
+bool ChargeOrTrim(uint32_t gpu, uint64_t bytes);
+
+// Whether the driver lists the memory under the process that has it.
+enum class Listed { kYes, kNo };
+
 // A memory allocation with slabs of its own on the current GPU. `worst` bytes are charged before,
 // call() makes it, actual() gives what it really takes (asked only after success), handle() the
 // driver's handle, undo() frees it again.
 template <typename Call, typename Actual, typename HandleOf, typename Undo>
 CUresult ChargedAllocation(uint32_t gpu, uint64_t worst, Call call, Actual actual,
-                           HandleOf handle_of, Undo undo) {
+                           HandleOf handle_of, Undo undo, Listed listed = Listed::kYes) {
   Process& self = Self();
   if (gpu == Devices::kNotGranted) return call();  // no current context: the driver says so
-  if (!self.account.Charge(gpu, worst) &&
-      !(self.pools.TrimAll(gpu) && self.account.Charge(gpu, worst))) {
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
+  if (!ChargeOrTrim(gpu, worst)) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUresult result = call();
   if (result != CUDA_SUCCESS) {
     self.account.Return(gpu, worst);
@@ -34,9 +37,12 @@ CUresult ChargedAllocation(uint32_t gpu, uint64_t worst, Call call, Actual actua
   }
   const uint64_t bytes = actual();
   const bool settled = self.account.Settle(gpu, worst, bytes);
-  const Allocations::Record record{bytes, CurrentContextNumber(), gpu, false};
+  const bool unlisted = listed == Listed::kNo;
+  const Allocations::Record record{bytes, CurrentContextNumber(), gpu, false, unlisted};
+  if (unlisted) self.account.NoteUnlisted(gpu, bytes);
   if (settled && self.allocations.Add(handle_of(), record)) return CUDA_SUCCESS;
   undo();
+  if (unlisted) self.account.ForgetUnlisted(gpu, bytes);
   self.account.Return(gpu, settled ? bytes : worst);
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -80,6 +86,21 @@ CUresult GatedLaunch(CUstream stream, DefaultStream default_stream, uint64_t key
     }
   }
   return result;
+}
+
+// The function is about to be launched, or becomes a node of a graph: what its local memory grows
+// by is charged. False: out of memory. *grown says that something was charged: the agent is to be
+// told after the launch (kContextMade), so that it settles it.
+bool LocalMemoryFits(CUfunction function, bool* grown);
+// The same for so many bytes a thread on the current context's GPU.
+bool LocalBytesFit(uint32_t gpu, uint64_t bytes_per_thread, bool* grown);
+
+// Charges the memory that a launch or an upload of the graph may take around the driver's call.
+CUresult TakingGraphMemory(CUgraphExec exec, CUresult (*call)(const void*), const void* argument);
+template <typename Call>
+CUresult TakingGraphMemory(CUgraphExec exec, const Call& call) {
+  return TakingGraphMemory(
+      exec, [](const void* argument) { return (*static_cast<const Call*>(argument))(); }, &call);
 }
 
 // Keys of the cost model for work that is no kernel.

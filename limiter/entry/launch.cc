@@ -1,41 +1,12 @@
 // Launches: every one passes the gate. What a kernel costs is learned by its function and the size
 // of its grid; what a graph costs by its exec.
-#include "limiter/driver/relaxed_capture.h"
 #include "limiter/entry/entry.h"
-#include "limiter/life/log.h"
 
 namespace {
 
 using namespace krux::limiter;
 
 uint64_t NumberOf(const void* handle) { return reinterpret_cast<uint64_t>(handle); }
-
-// Once per function: a kernel with local memory makes the driver take it for the whole GPU. *grown
-// says that it was charged: the agent then settles it, once the launch has really taken it.
-bool LocalMemoryFits(CUfunction function, Cost& cost, bool* grown) {
-  if (cost.seen_before.load(std::memory_order_relaxed)) return true;
-  Process& self = Self();
-  const uint32_t gpu = self.devices.CurrentGpu();
-  const RelaxedCapture relaxed;  // the first question about a function may load it
-  CUdevice device = -1;
-  int local = 0, processors = 0, threads = 0;
-  const bool known =
-      gpu != Devices::kNotGranted && Real().cuCtxGetDevice(&device) == CUDA_SUCCESS &&
-      Real().cuFuncGetAttribute(&local, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, function) ==
-          CUDA_SUCCESS &&
-      Real().cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device) ==
-          CUDA_SUCCESS &&
-      Real().cuDeviceGetAttribute(&threads, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR,
-                                  device) == CUDA_SUCCESS;
-  if (known && local > 0 && processors > 0 && threads > 0 &&
-      !self.contexts.GrowLocalMemory(
-          gpu, static_cast<uint64_t>(local),
-          Product(static_cast<uint64_t>(processors), static_cast<uint64_t>(threads)), grown)) {
-    return false;
-  }
-  cost.seen_before.store(true, std::memory_order_relaxed);
-  return true;
-}
 
 struct Grid {
   uint64_t x, y, z;
@@ -47,7 +18,7 @@ CUresult LaunchKernel(CUfunction function, Grid grid, CUstream stream, DefaultSt
                       Call call) {
   const uint64_t key = CostModel::KeyOf(NumberOf(function), grid.Blocks());
   bool grown = false;
-  if (!LocalMemoryFits(function, Self().costs.Find(key), &grown)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!LocalMemoryFits(function, &grown)) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUresult result = GatedLaunch(stream, default_stream, key, call);
   if (grown) Self().link.Send(krux::wire::EventKind::kContextMade, Self().devices.CurrentGpu(), 0);
   return result;
@@ -156,12 +127,14 @@ CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream) {
   const auto call = [&] { return Real().cuGraphLaunch(graph, stream); };
   const EntryGuard guard;
   if (!guard.active()) return call();
-  return GatedLaunch(stream, DefaultStream::kLegacy, CostModel::KeyOf(NumberOf(graph), 0), call);
+  return GatedLaunch(stream, DefaultStream::kLegacy, CostModel::KeyOf(NumberOf(graph), 0),
+                     [&] { return TakingGraphMemory(graph, call); });
 }
 
 CUresult cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream) {
   const auto call = [&] { return Real().cuGraphLaunch_ptsz(graph, stream); };
   const EntryGuard guard;
   if (!guard.active()) return call();
-  return GatedLaunch(stream, DefaultStream::kPerThread, CostModel::KeyOf(NumberOf(graph), 0), call);
+  return GatedLaunch(stream, DefaultStream::kPerThread, CostModel::KeyOf(NumberOf(graph), 0),
+                     [&] { return TakingGraphMemory(graph, call); });
 }

@@ -1,10 +1,11 @@
 // Linear, pitched and managed memory.
 #include "limiter/entry/entry.h"
-#include "limiter/life/log.h"
 
 namespace {
 
 using namespace krux::limiter;
+
+constexpr uint64_t kWidestAlignment = 512;  // of a pitch
 
 // Up to 1 MiB: in a slab that may be there already. A new one is charged ahead when it fits; when
 // it does not, the block may still find room in a slab that is charged.
@@ -38,11 +39,6 @@ CUresult AllocateLarge(CUdeviceptr* address, size_t bytes, uint32_t gpu) {
       });
 }
 
-CUresult RefuseOldAddressSize(const char* name) {
-  LogLine("%s is refused: 32-bit device addresses are not supported", name);
-  return CUDA_ERROR_NOT_SUPPORTED;
-}
-
 }  // namespace
 
 CUresult cuMemAlloc_v2(CUdeviceptr* address, size_t bytes) {
@@ -63,7 +59,6 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr* address, size_t* pitch, size_t width, s
   };
   const EntryGuard guard;
   if (!guard.active() || address == nullptr || pitch == nullptr) return call();
-  constexpr uint64_t kWidestAlignment = 512;
   return ChargedAllocation(
       Self().devices.CurrentGpu(), OwnBytes(Product(RoundUp(width, kWidestAlignment), height)),
       call, [&] { return OwnBytes(Product(*pitch, height)); }, [&] { return *address; },
@@ -84,7 +79,8 @@ CUresult cuMemAllocManaged(CUdeviceptr* address, size_t bytes, unsigned int flag
       [&] {
         Real().cuMemFree_v2(*address);
         *address = 0;
-      });
+      },
+      Listed::kNo);
 }
 
 CUresult cuMemFree_v2(CUdeviceptr address) {
@@ -94,14 +90,32 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
   return ChargedFree(address, [&] { return Real().cuMemFree_v2(address); });
 }
 
+// The first generation, with 32-bit addresses. Where a driver still answers it, it is counted too.
 CUresult cuMemAlloc(CUdeviceptr_v1* address, unsigned int bytes) {
+  const auto call = [&] { return Real().cuMemAlloc(address, bytes); };
   const EntryGuard guard;
-  return guard.active() ? RefuseOldAddressSize("cuMemAlloc") : Real().cuMemAlloc(address, bytes);
+  if (!guard.active() || address == nullptr) return call();
+  const uint64_t size = OwnBytes(bytes);
+  return ChargedAllocation(
+      Self().devices.CurrentGpu(), size, call, [&] { return size; }, [&] { return *address; },
+      [&] { Real().cuMemFree(*address); });
 }
 
 CUresult cuMemAllocPitch(CUdeviceptr_v1* address, unsigned int* pitch, unsigned int width,
                          unsigned int height, unsigned int element_bytes) {
+  const auto call = [&] {
+    return Real().cuMemAllocPitch(address, pitch, width, height, element_bytes);
+  };
   const EntryGuard guard;
-  return guard.active() ? RefuseOldAddressSize("cuMemAllocPitch")
-                        : Real().cuMemAllocPitch(address, pitch, width, height, element_bytes);
+  if (!guard.active() || address == nullptr || pitch == nullptr) return call();
+  return ChargedAllocation(
+      Self().devices.CurrentGpu(), OwnBytes(Product(RoundUp(width, kWidestAlignment), height)),
+      call, [&] { return OwnBytes(Product(*pitch, height)); }, [&] { return *address; },
+      [&] { Real().cuMemFree(*address); });
+}
+
+CUresult cuMemFree(CUdeviceptr_v1 address) {
+  const EntryGuard guard;
+  if (!guard.active()) return Real().cuMemFree(address);
+  return ChargedFree(address, [&] { return Real().cuMemFree(address); });
 }

@@ -1,7 +1,6 @@
-// Stream-ordered memory. A captured allocation would become a node of a graph, whose memory is not
-// counted yet: it is refused.
+// Stream-ordered memory: pools are charged by what they reserve. A captured allocation becomes a
+// node of a graph and is charged with the graph (graphs.cc).
 #include "limiter/entry/entry.h"
-#include "limiter/life/log.h"
 
 namespace {
 
@@ -17,19 +16,36 @@ CUmemoryPool CurrentPool() {
   return pool;
 }
 
+// A pool of managed memory is not asked what it reserves: its blocks are charged one by one, as
+// cuMemAllocManaged's are.
+template <typename Call>
+CUresult AllocateManaged(CUdeviceptr* address, size_t bytes, uint32_t gpu, CUstream stream,
+                         Call call) {
+  const uint64_t size = OwnBytes(bytes);
+  return ChargedAllocation(
+      gpu, size, call, [&] { return size; }, [&] { return *address; },
+      [&] {
+        Real().cuMemFreeAsync(*address, stream);
+        *address = 0;
+      },
+      Listed::kNo);
+}
+
 template <typename Call>
 CUresult AllocateFromPool(CUdeviceptr* address, size_t bytes, CUmemoryPool pool, CUstream stream,
                           DefaultStream default_stream, Call call) {
   Process& self = Self();
   stream = Streams::Resolve(stream, default_stream);
   if (self.captures.load(std::memory_order_relaxed) != 0 && IsCapturing(stream)) {
-    LogLine("stream-ordered allocations in a captured graph are refused: not counted yet");
-    return CUDA_ERROR_NOT_SUPPORTED;
+    self.graph_memory.NoteNode();
+    return call();
   }
   const uint32_t current = self.devices.CurrentGpu();
   if (current == Devices::kNotGranted || pool == nullptr || address == nullptr) return call();
-  const uint32_t gpu = self.pools.GpuOf(pool, current);
+  const Pools::Place place = self.pools.PlaceOf(pool, current);
+  const uint32_t gpu = place.gpu;
   if (gpu == Pools::kOnHost) return call();
+  if (place.is_managed) return AllocateManaged(address, bytes, gpu, stream, call);
   uint64_t growth = 0;
   if (!self.pools.BeforeAllocation(pool, gpu, bytes, &growth)) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUresult result = call();
@@ -41,10 +57,34 @@ CUresult AllocateFromPool(CUdeviceptr* address, size_t bytes, CUmemoryPool pool,
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+// A managed block is charged until the stream has come to its end.
 template <typename Call>
-CUresult FreeToPool(CUdeviceptr address, Call call) {
-  Self().pools.NoteFree();
-  return ChargedFree(address, call);
+CUresult FreeToPool(CUdeviceptr address, CUstream stream, Call call) {
+  Process& self = Self();
+  self.pools.NoteFree();
+  Allocations::Record record{};
+  if (!self.allocations.TakeOut(address, &record)) return call();
+  const CUresult result = call();
+  if (result != CUDA_SUCCESS) {
+    self.allocations.PutBack(address, record);
+    return result;
+  }
+  if (self.captures.load(std::memory_order_relaxed) == 0) Real().cuStreamSynchronize(stream);
+  self.allocations.Return(address, record);
+  return result;
+}
+
+// Notes where a pool's memory is, so that what it reserves is charged there or not at all.
+void NotePool(CUmemoryPool pool, const CUmemLocation& location, CUmemAllocationType type) {
+  uint32_t gpu = Pools::kOnHost;
+  const bool is_managed = type == CU_MEM_ALLOCATION_TYPE_MANAGED;
+  if (location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
+    gpu = Self().devices.GpuOf(location.id);
+  } else if (is_managed) {
+    gpu = Self().devices.CurrentGpu();
+  }
+  if (gpu == Devices::kNotGranted) gpu = Pools::kOnHost;
+  Self().pools.OnCreate(pool, {gpu, is_managed});
 }
 
 }  // namespace
@@ -84,13 +124,15 @@ CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* address, size_t bytes, CUmemo
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
   const EntryGuard guard;
   if (!guard.active()) return Real().cuMemFreeAsync(address, stream);
-  return FreeToPool(address, [&] { return Real().cuMemFreeAsync(address, stream); });
+  return FreeToPool(address, Streams::Resolve(stream, DefaultStream::kLegacy),
+                    [&] { return Real().cuMemFreeAsync(address, stream); });
 }
 
 CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream) {
   const EntryGuard guard;
   if (!guard.active()) return Real().cuMemFreeAsync_ptsz(address, stream);
-  return FreeToPool(address, [&] { return Real().cuMemFreeAsync_ptsz(address, stream); });
+  return FreeToPool(address, Streams::Resolve(stream, DefaultStream::kPerThread),
+                    [&] { return Real().cuMemFreeAsync_ptsz(address, stream); });
 }
 
 CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* properties) {
@@ -99,17 +141,39 @@ CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* properties) {
     return Real().cuMemPoolCreate(pool, properties);
   }
   const CUmemLocation& location = properties->location;
-  uint32_t gpu = Pools::kOnHost;
-  if (location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
-    gpu = Self().devices.GpuOf(location.id);
-    if (gpu == Devices::kNotGranted) return CUDA_ERROR_INVALID_DEVICE;
-  }
-  if (properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED) {
-    LogLine("pools of managed memory are refused: not counted yet");
-    return CUDA_ERROR_NOT_SUPPORTED;
+  if (location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+      Self().devices.GpuOf(location.id) == Devices::kNotGranted) {
+    return CUDA_ERROR_INVALID_DEVICE;
   }
   const CUresult result = Real().cuMemPoolCreate(pool, properties);
-  if (result == CUDA_SUCCESS) Self().pools.OnCreate(*pool, gpu);
+  if (result == CUDA_SUCCESS) NotePool(*pool, location, properties->allocType);
+  return result;
+}
+
+CUresult cuMemGetDefaultMemPool(CUmemoryPool* pool, CUmemLocation* location,
+                                CUmemAllocationType type) {
+  const EntryGuard guard;
+  const CUresult result = Real().cuMemGetDefaultMemPool(pool, location, type);
+  if (guard.active() && result == CUDA_SUCCESS) NotePool(*pool, *location, type);
+  return result;
+}
+
+CUresult cuMemGetMemPool(CUmemoryPool* pool, CUmemLocation* location, CUmemAllocationType type) {
+  const EntryGuard guard;
+  const CUresult result = Real().cuMemGetMemPool(pool, location, type);
+  if (guard.active() && result == CUDA_SUCCESS) NotePool(*pool, *location, type);
+  return result;
+}
+
+// Memory of another process, which pays for it.
+CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool* pool, void* handle,
+                                            CUmemAllocationHandleType type,
+                                            unsigned long long flags) {
+  const EntryGuard guard;
+  const CUresult result = Real().cuMemPoolImportFromShareableHandle(pool, handle, type, flags);
+  if (guard.active() && result == CUDA_SUCCESS) {
+    Self().pools.OnCreate(*pool, {Pools::kOnHost, false});
+  }
   return result;
 }
 

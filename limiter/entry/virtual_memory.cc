@@ -1,6 +1,5 @@
 // Virtual memory management: physical memory is charged when it is made; addresses cost nothing.
 #include "limiter/entry/entry.h"
-#include "limiter/life/log.h"
 
 namespace {
 
@@ -11,10 +10,7 @@ CUresult CreateCharged(CUmemGenericAllocationHandle* handle, size_t bytes,
                        uint32_t gpu) {
   Process& self = Self();
   const uint64_t size = OwnBytes(bytes);
-  if (!self.account.Charge(gpu, size) &&
-      !(self.pools.TrimAll(gpu) && self.account.Charge(gpu, size))) {
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
+  if (!ChargeOrTrim(gpu, size)) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUresult result = Real().cuMemCreate(handle, bytes, properties, flags);
   if (result != CUDA_SUCCESS) {
     self.account.Return(gpu, size);
@@ -24,6 +20,53 @@ CUresult CreateCharged(CUmemGenericAllocationHandle* handle, size_t bytes,
   Real().cuMemRelease(*handle);
   self.account.Return(gpu, size);
   return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+// Memory that left this process may live on in another one: the agent finds out.
+void AskToSettle(uint32_t gpus) {
+  for (uint32_t gpu = 0; gpus >> gpu != 0; ++gpu) {
+    if ((gpus >> gpu & 1) != 0) Self().link.Send(krux::wire::EventKind::kContextMade, gpu, 0);
+  }
+}
+
+uint64_t ResourceOf(const CUarrayMapInfo& info) {
+  return info.resourceType == CU_RESOURCE_TYPE_ARRAY
+             ? reinterpret_cast<uint64_t>(info.resource.array)
+             : reinterpret_cast<uint64_t>(info.resource.mipmap);
+}
+
+// A number for the part of the array that is mapped.
+uint64_t PlaceOf(const CUarrayMapInfo& info) {
+  uint64_t place = static_cast<uint64_t>(info.subresourceType) + 1;
+  const auto mix = [&place](uint64_t value) { place = MixBits(place ^ value) + value; };
+  if (info.subresourceType == CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_MIPTAIL) {
+    mix(info.subresource.miptail.layer);
+    mix(info.subresource.miptail.offset);
+    return place;
+  }
+  const auto& level = info.subresource.sparseLevel;
+  for (const unsigned value :
+       {level.level, level.layer, level.offsetX, level.offsetY, level.offsetZ}) {
+    mix(value);
+  }
+  return place;
+}
+
+// Memory in a sparse array stays while it is mapped there, whoever has released it; an unmapping
+// counts when the stream has come to it.
+void OnMapArray(const CUarrayMapInfo* mappings, unsigned count, CUstream stream) {
+  PhysicalHandles& physical = Self().physical;
+  bool waited = false;
+  for (unsigned i = 0; mappings != nullptr && i < count; ++i) {
+    const CUarrayMapInfo& info = mappings[i];
+    if (info.memOperationType == CU_MEM_OPERATION_TYPE_MAP) {
+      physical.OnPin(ResourceOf(info), PlaceOf(info), info.memHandle.memHandle);
+      continue;
+    }
+    if (!waited) Real().cuStreamSynchronize(stream);
+    waited = true;
+    AskToSettle(physical.OnUnpin(ResourceOf(info), PlaceOf(info)));
+  }
 }
 
 }  // namespace
@@ -52,7 +95,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes,
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   const EntryGuard guard;
   const CUresult result = Real().cuMemRelease(handle);
-  if (guard.active() && result == CUDA_SUCCESS) Self().physical.OnRelease(handle);
+  if (guard.active() && result == CUDA_SUCCESS) AskToSettle(Self().physical.OnRelease(handle));
   return result;
 }
 
@@ -67,7 +110,9 @@ CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
 CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
   const EntryGuard guard;
   const CUresult result = Real().cuMemUnmap(address, bytes);
-  if (guard.active() && result == CUDA_SUCCESS) Self().physical.OnUnmap(address, bytes);
+  if (guard.active() && result == CUDA_SUCCESS) {
+    AskToSettle(Self().physical.OnUnmap(address, bytes));
+  }
   return result;
 }
 
@@ -76,6 +121,63 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void*
   const CUresult result = Real().cuMemRetainAllocationHandle(handle, address);
   if (guard.active() && result == CUDA_SUCCESS) {
     Self().physical.OnRetain(*handle, reinterpret_cast<uint64_t>(address));
+  }
+  return result;
+}
+
+// An importer is not charged: the process that made the memory is.
+CUresult cuMemExportToShareableHandle(void* shareable, CUmemGenericAllocationHandle handle,
+                                      CUmemAllocationHandleType type, unsigned long long flags) {
+  const EntryGuard guard;
+  const CUresult result = Real().cuMemExportToShareableHandle(shareable, handle, type, flags);
+  if (guard.active() && result == CUDA_SUCCESS) Self().physical.OnExport(handle);
+  return result;
+}
+
+CUresult cuMemMapArrayAsync(CUarrayMapInfo* mappings, unsigned int count, CUstream stream) {
+  const EntryGuard guard;
+  const CUresult result = Real().cuMemMapArrayAsync(mappings, count, stream);
+  if (guard.active() && result == CUDA_SUCCESS) {
+    OnMapArray(mappings, count, Streams::Resolve(stream, DefaultStream::kLegacy));
+  }
+  return result;
+}
+
+CUresult cuMemMapArrayAsync_ptsz(CUarrayMapInfo* mappings, unsigned int count, CUstream stream) {
+  const EntryGuard guard;
+  const CUresult result = Real().cuMemMapArrayAsync_ptsz(mappings, count, stream);
+  if (guard.active() && result == CUDA_SUCCESS) {
+    OnMapArray(mappings, count, Streams::Resolve(stream, DefaultStream::kPerThread));
+  }
+  return result;
+}
+
+CUresult cuMulticastBindMem(CUmemGenericAllocationHandle multicast, size_t offset,
+                            CUmemGenericAllocationHandle memory, size_t memory_offset, size_t size,
+                            unsigned long long flags) {
+  const EntryGuard guard;
+  const CUresult result =
+      Real().cuMulticastBindMem(multicast, offset, memory, memory_offset, size, flags);
+  if (guard.active() && result == CUDA_SUCCESS) Self().physical.OnPin(multicast, offset, memory);
+  return result;
+}
+
+CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle multicast, size_t offset,
+                             CUdeviceptr address, size_t size, unsigned long long flags) {
+  const EntryGuard guard;
+  const CUresult result = Real().cuMulticastBindAddr(multicast, offset, address, size, flags);
+  if (guard.active() && result == CUDA_SUCCESS) {
+    Self().physical.OnPin(multicast, offset, Self().physical.HandleAt(address));
+  }
+  return result;
+}
+
+CUresult cuMulticastUnbind(CUmemGenericAllocationHandle multicast, CUdevice device, size_t offset,
+                           size_t size) {
+  const EntryGuard guard;
+  const CUresult result = Real().cuMulticastUnbind(multicast, device, offset, size);
+  if (guard.active() && result == CUDA_SUCCESS) {
+    AskToSettle(Self().physical.OnUnpin(multicast, offset));
   }
   return result;
 }

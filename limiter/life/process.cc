@@ -31,6 +31,8 @@ void ForgetAfterFork() {
   self.physical.ForgetAfterFork();
   self.pools.ForgetAfterFork();
   self.contexts.ForgetAfterFork();
+  self.graph_memory.ForgetAfterFork();
+  self.known_functions.Forget();
   self.costs.ForgetAfterFork();
   self.streams.ForgetAfterFork();
   self.words.ForgetAfterFork();
@@ -95,6 +97,8 @@ Problem StartAfterDriver() {
   self.words.Init();
   self.streams.Init(&self.pace, &self.costs);
   self.gate.Init(self.limits, &self.pace, [] { self.keeper.Wake(); });
+  // Also in programs that launch nothing: it finds a restarted agent, and brings it the charges.
+  self.keeper.Start(self.limits, self.folder);
   self.state.store(Process::kReady, std::memory_order_release);
   return Problem::None();
 }

@@ -24,6 +24,8 @@
 #include "limiter/memory/account.h"
 #include "limiter/memory/allocations.h"
 #include "limiter/memory/contexts.h"
+#include "limiter/memory/graph_memory.h"
+#include "limiter/memory/local_memory.h"
 #include "limiter/memory/physical_handles.h"
 #include "limiter/memory/pools.h"
 
@@ -44,6 +46,8 @@ struct Process {
   PhysicalHandles physical{&account};
   Pools pools{&account};
   Contexts contexts{&account};
+  GraphMemory graph_memory{&account};
+  KnownFunctions known_functions;
 
   Pace pace;
   CostModel costs;

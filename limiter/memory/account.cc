@@ -43,6 +43,7 @@ void Account::MoveLocked(AccountPage* page, ProcessSlot::PerGpu* from, ProcessSl
   if (page != page_.load(std::memory_order_relaxed)) page->gpus[gpu].used_bytes.fetch_add(charged);
   to->charged_bytes.fetch_add(charged);
   to->context_bytes.store(context < charged ? context : charged);
+  to->unlisted_bytes.store(from->unlisted_bytes.load());
   to->active_epoch.store(from->active_epoch.load());
   to->pending_bytes.store(0);
   from->charged_bytes.store(0);
@@ -91,6 +92,24 @@ bool Account::Settle(uint32_t gpu, uint64_t charged, uint64_t actual) {
   if (actual > charged) return Charge(gpu, actual - charged);
   Return(gpu, charged - actual);
   return true;
+}
+
+void Account::ChargeAnyway(uint32_t gpu, uint64_t bytes) {
+  if (bytes == 0) return;
+  const LockGuard guard(locks_[gpu]);
+  ProcessSlot::PerGpu& mine = mine_.load(std::memory_order_relaxed)->gpus[gpu];
+  mine.pending_bytes.store(bytes);
+  page_.load(std::memory_order_relaxed)->gpus[gpu].used_bytes.fetch_add(bytes);
+  mine.charged_bytes.fetch_add(bytes);
+  mine.pending_bytes.store(0);
+}
+
+void Account::NoteUnlisted(uint32_t gpu, uint64_t bytes) {
+  Mine(gpu)->unlisted_bytes.fetch_add(bytes);
+}
+
+void Account::ForgetUnlisted(uint32_t gpu, uint64_t bytes) {
+  SubtractDownToZero(Mine(gpu)->unlisted_bytes, bytes);
 }
 
 bool Account::ChargeContext(uint32_t gpu, uint64_t bytes) {

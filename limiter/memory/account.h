@@ -31,6 +31,12 @@ class Account {
   // nothing changed.
   bool Settle(uint32_t gpu, uint64_t charged, uint64_t actual);
 
+  // Memory that is there already, whether it fits or not: the driver took it inside another call.
+  void ChargeAnyway(uint32_t gpu, uint64_t bytes);
+  // Of what is charged: the driver lists it under no process (managed memory).
+  void NoteUnlisted(uint32_t gpu, uint64_t bytes);
+  void ForgetUnlisted(uint32_t gpu, uint64_t bytes);
+
   // Contexts: as above, and noted as such, so that the agent can settle them.
   bool ChargeContext(uint32_t gpu, uint64_t bytes);
   // A context that was not made after all.
@@ -38,6 +44,9 @@ class Account {
   // Returns the part of the contexts that one of `contexts` living ones takes, whatever the agent
   // has settled it to.
   void ReturnContext(uint32_t gpu, uint32_t contexts);
+
+  // Bytes that stay charged until the agent finds by the driver's figures that they are gone.
+  void GiveToAgent(uint32_t gpu, uint64_t bytes) { Mine(gpu)->context_bytes.fetch_add(bytes); }
 
   uint64_t Limit(uint32_t gpu) const;
   uint64_t Used(uint32_t gpu) const;

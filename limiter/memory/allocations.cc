@@ -48,8 +48,8 @@ void Allocations::PutBack(uint64_t handle, const Record& record) {
   if (Record* stored = records_.Insert(handle)) *stored = record;
 }
 
-void Allocations::Return(uint64_t handle, const Record& record) {
-  const LockGuard guard(lock_);
+void Allocations::ReturnLocked(uint64_t handle, const Record& record) {
+  if (record.unlisted) account_->ForgetUnlisted(record.gpu, record.bytes);
   if (!record.in_slab) {
     account_->Return(record.gpu, record.bytes);
   } else if (slabs_.Remove(handle, record.bytes)) {
@@ -57,15 +57,16 @@ void Allocations::Return(uint64_t handle, const Record& record) {
   }
 }
 
+void Allocations::Return(uint64_t handle, const Record& record) {
+  const LockGuard guard(lock_);
+  ReturnLocked(handle, record);
+}
+
 void Allocations::ReturnAllOf(uint64_t context) {
   const LockGuard guard(lock_);
   records_.RemoveIf([&](uint64_t handle, const Record& record) {
     if (record.context != context) return false;
-    if (!record.in_slab) {
-      account_->Return(record.gpu, record.bytes);
-    } else if (slabs_.Remove(handle, record.bytes)) {
-      account_->Return(record.gpu, kSlabBytes);
-    }
+    ReturnLocked(handle, record);
     return true;
   });
 }

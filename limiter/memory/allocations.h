@@ -23,7 +23,8 @@ class Allocations {
     uint64_t bytes;    // as charged; for a small block as asked
     uint64_t context;  // whose end frees it; 0: none's
     uint32_t gpu;
-    bool in_slab;
+    bool in_slab = false;
+    bool unlisted = false;  // as Account::NoteUnlisted
   };
 
   explicit constexpr Allocations(Account* account) : account_(account) {}
@@ -51,6 +52,8 @@ class Allocations {
   void ForgetAfterFork();
 
  private:
+  void ReturnLocked(uint64_t handle, const Record& record);
+
   Account* account_;
   Lock lock_;
   Table<Record> records_;

@@ -40,7 +40,7 @@ bool Pools::SettleOne(CUmemoryPool pool, uint32_t gpu, uint64_t ahead) {
   const uint64_t reserved = Attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
   Pool* row = pools_.Insert(KeyOf(pool));
   if (row == nullptr) return account_->Settle(gpu, ahead, 0) && false;
-  row->gpu = gpu;
+  if (!row->known) *row = Pool{row->charged, {gpu, false}, true};
   const bool fits = account_->Settle(gpu, row->charged + ahead, reserved);
   if (fits) {
     row->charged = reserved;
@@ -50,15 +50,16 @@ bool Pools::SettleOne(CUmemoryPool pool, uint32_t gpu, uint64_t ahead) {
   return fits;
 }
 
-void Pools::OnCreate(CUmemoryPool pool, uint32_t gpu) {
+void Pools::OnCreate(CUmemoryPool pool, Place place) {
   const LockGuard guard(lock_);
-  if (Pool* row = pools_.Insert(KeyOf(pool))) *row = Pool{0, gpu};
+  Pool* row = pools_.Insert(KeyOf(pool));
+  if (row != nullptr && !row->known) *row = Pool{0, place, true};
 }
 
-uint32_t Pools::GpuOf(CUmemoryPool pool, uint32_t current) {
+Pools::Place Pools::PlaceOf(CUmemoryPool pool, uint32_t current) {
   const LockGuard guard(lock_);
   const Pool* row = pools_.Find(KeyOf(pool));
-  return row == nullptr ? current : row->gpu;
+  return row == nullptr ? Place{current, false} : row->place;
 }
 
 void Pools::SettleAll() {
@@ -69,9 +70,9 @@ void Pools::SettleAll() {
   {
     const LockGuard guard(lock_);
     pools_.RemoveIf([&](uint64_t key, const Pool& pool) {
-      if (pool.gpu != kOnHost && count < kMostPools) {
+      if (pool.place.gpu != kOnHost && !pool.place.is_managed && count < kMostPools) {
         keys[count] = key;
-        gpus[count++] = pool.gpu;
+        gpus[count++] = pool.place.gpu;
       }
       return false;
     });
@@ -87,7 +88,7 @@ bool Pools::TrimAll(uint32_t gpu) {
   {
     const LockGuard guard(lock_);
     pools_.RemoveIf([&](uint64_t key, const Pool& pool) {
-      if (pool.gpu == gpu && pool.charged != 0 && count < kMostPools) keys[count++] = key;
+      if (pool.place.gpu == gpu && pool.charged != 0 && count < kMostPools) keys[count++] = key;
       return false;
     });
   }
@@ -104,7 +105,7 @@ void Pools::OnDestroy(CUmemoryPool pool, bool had_memory) {
   if (row == nullptr) return;
   // A pool whose memory is in use lives on in the driver and can't be asked any more: its charge
   // stays until the process ends.
-  if (!had_memory && row->gpu != kOnHost) account_->Return(row->gpu, row->charged);
+  if (!had_memory && row->place.gpu != kOnHost) account_->Return(row->place.gpu, row->charged);
   pools_.Remove(KeyOf(pool));
 }
 

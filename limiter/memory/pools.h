@@ -28,11 +28,16 @@ class Pools {
   // that does not fit; the caller then frees the allocation.
   bool AfterAllocation(CUmemoryPool pool, uint32_t gpu, uint64_t growth);
 
-  // A pool of the program's own. kOnHost: its memory is the host's and not charged.
+  // kOnHost: the pool's memory is the host's or another process's, and not charged.
   static constexpr uint32_t kOnHost = UINT32_MAX;
-  void OnCreate(CUmemoryPool pool, uint32_t gpu);
-  // The GPU that the pool's memory is on; `current` for a pool that was not created here.
-  uint32_t GpuOf(CUmemoryPool pool, uint32_t current);
+  struct Place {
+    uint32_t gpu;
+    bool is_managed;  // managed memory: charged by its blocks, not by what the pool reserves
+  };
+  // A pool that the program has made or asked for. One that is known keeps its place.
+  void OnCreate(CUmemoryPool pool, Place place);
+  // Where the pool's memory is: on `current` for one that is not known.
+  Place PlaceOf(CUmemoryPool pool, uint32_t current);
 
   // Memory was given back to some pool: what pools reserve may shrink at the next synchronize.
   void NoteFree() { shrinking_.store(true, std::memory_order_relaxed); }
@@ -51,7 +56,8 @@ class Pools {
  private:
   struct Pool {
     uint64_t charged;
-    uint32_t gpu;
+    Place place;
+    bool known;
   };
 
   bool SettleOne(CUmemoryPool pool, uint32_t gpu, uint64_t ahead);

@@ -38,6 +38,9 @@ constexpr uint64_t BytesInSlab(uint64_t bytes) {
 
 constexpr uint64_t PoolGrowth(uint64_t bytes) { return RoundUp(bytes, kPoolGrowthBytes); }
 
+// An allocation node of a graph.
+constexpr uint64_t GraphNodeBytes(uint64_t bytes) { return OwnBytes(bytes); }
+
 // An upper bound of an array's memory: block-linear tiles of 64 bytes x 8 rows, in blocks of up to
 // 16 tiles, with no more depth than given. Arrays get slabs of their own.
 struct ArrayShape {
