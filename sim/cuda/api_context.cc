@@ -31,16 +31,10 @@ CUresult Create(CUcontext* out, unsigned flags, CUdevice ordinal) {
   if (out == nullptr || (flags & ~unsigned{CU_CTX_FLAGS_MASK}) != 0)
     return CUDA_ERROR_INVALID_VALUE;
   Context* context = nullptr;
-  const CUresult result = CreateContext(device, flags, false, &context);
+  const CUresult result = CreateContext(device, flags, &context);
   if (result != CUDA_SUCCESS) return result;
   *out = Handle(context);
   return Push(context);
-}
-
-CUresult Destroy(Context* context) {
-  krux::sim::ForgetContext(context);
-  krux::sim::DestroyContext(context);
-  return CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -68,7 +62,9 @@ CUresult CUDAAPI cuCtxDestroy_v2(CUcontext handle) {
   KRUX_SIM_READY();
   Context* context = Checked<Context>(handle);
   if (context == nullptr || context->is_primary) return CUDA_ERROR_INVALID_CONTEXT;
-  return Destroy(context);
+  krux::sim::ForgetContext(context);
+  krux::sim::DestroyContext(context);
+  return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuCtxDestroy(CUcontext handle) { return cuCtxDestroy_v2(handle); }
 
@@ -111,7 +107,9 @@ CUresult CUDAAPI cuCtxGetCurrent(CUcontext* out) {
 }
 
 CUresult CUDAAPI cuCtxGetDevice(CUdevice* out) {
-  KRUX_SIM_CONTEXT(context);
+  KRUX_SIM_READY();
+  Context* context = krux::sim::CurrentContext();
+  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *out = context->device->ordinal();
   return CUDA_SUCCESS;
@@ -227,10 +225,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice ordinal) {
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard<std::mutex> lock(device->primary_mutex);
-  if (device->primary == nullptr) {
-    const CUresult result = CreateContext(device, device->primary_flags, true, &device->primary);
-    if (result != CUDA_SUCCESS) return result;
-  }
+  if (const CUresult r = ActivatePrimary(device); r != CUDA_SUCCESS) return r;
   ++device->primary_count;
   *out = Handle(device->primary);
   return CUDA_SUCCESS;
@@ -242,10 +237,8 @@ CUresult CUDAAPI cuDevicePrimaryCtxRelease_v2(CUdevice ordinal) {
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   const std::lock_guard<std::mutex> lock(device->primary_mutex);
   if (device->primary_count == 0) return CUDA_ERROR_INVALID_CONTEXT;
-  if (--device->primary_count > 0) return CUDA_SUCCESS;
-  Context* context = device->primary;
-  device->primary = nullptr;
-  return Destroy(context);
+  if (--device->primary_count == 0) DeactivatePrimary(device);
+  return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice ordinal) {
   return cuDevicePrimaryCtxRelease_v2(ordinal);
@@ -256,11 +249,9 @@ CUresult CUDAAPI cuDevicePrimaryCtxReset_v2(CUdevice ordinal) {
   Device* device = FindDevice(ordinal);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   const std::lock_guard<std::mutex> lock(device->primary_mutex);
-  if (device->primary == nullptr) return CUDA_SUCCESS;
-  Context* context = device->primary;
-  device->primary = nullptr;
   device->primary_count = 0;
-  return Destroy(context);
+  DeactivatePrimary(device);
+  return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuDevicePrimaryCtxReset(CUdevice ordinal) {
   return cuDevicePrimaryCtxReset_v2(ordinal);
@@ -287,6 +278,6 @@ CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice ordinal, unsigned int* flag
   if (flags == nullptr || active == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard<std::mutex> lock(device->primary_mutex);
   *flags = device->primary_flags;
-  *active = device->primary != nullptr ? 1 : 0;
+  *active = IsPrimaryActive(device) ? 1 : 0;
   return CUDA_SUCCESS;
 }

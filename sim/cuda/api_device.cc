@@ -6,7 +6,8 @@
 
 #include "sim/cuda/driver.h"
 
-extern "C" const int kKruxSimDriverVersion;  // of the release that this library is (sim/names.cmake)
+extern "C" const int
+    kKruxSimDriverVersion;  // of the release that this library is (sim/names.cmake)
 
 using krux::sim::Card;
 using krux::sim::Device;

@@ -93,7 +93,7 @@ CUresult CUDAAPI cuEventSynchronize(CUevent handle) {
   const MarkPtr mark = MarkOf(event);
   if (mark == nullptr) return CUDA_SUCCESS;
   mark->engine->Wait(mark);
-  return mark->engine->is_lost() ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
+  return mark->engine->is_lost() ? CUDA_ERROR_UNKNOWN : event->context->error.load();
 }
 
 CUresult CUDAAPI cuEventElapsedTime_v2(float* milliseconds, CUevent from_handle,

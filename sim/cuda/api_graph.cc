@@ -54,7 +54,7 @@ CUresult WorkOf(const Parameters* p, Work* work) {
       (!function->parameters.empty() && p->kernelParams == nullptr && packed == nullptr)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  *work = KernelWork(context->device, p->func, shape, p->kernelParams, packed);
+  *work = KernelWork(context, p->func, shape, p->kernelParams, packed);
   return CUDA_SUCCESS;
 }
 

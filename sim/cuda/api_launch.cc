@@ -50,9 +50,8 @@ CUresult Launch(CUfunction handle, const LaunchShape& shape, CUstream stream_han
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (const CUresult r = GrowLocalMemory(context, *function); r != CUDA_SUCCESS) return r;
-  if (stream->capture.load(std::memory_order_relaxed) != nullptr) {
-    return krux::sim::Enqueue(stream,
-                              KernelWork(context->device, handle, shape, parameters, packed));
+  if (stream->capture.load(std::memory_order_relaxed) != nullptr || function->computes != nullptr) {
+    return krux::sim::Enqueue(stream, KernelWork(context, handle, shape, parameters, packed));
   }
   if (const CUresult r = krux::sim::CheckLegacyUse(stream); r != CUDA_SUCCESS) return r;
   const uint64_t blocks = uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];

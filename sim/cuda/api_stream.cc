@@ -132,7 +132,7 @@ CUresult CUDAAPI cuStreamSynchronize(CUstream handle) {
   }
   WaitForStream(stream);
   krux::sim::TrimPools(context->device);
-  return context->device->engine().is_lost() ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
+  return context->device->engine().is_lost() ? CUDA_ERROR_UNKNOWN : context->error.load();
 }
 
 CUresult CUDAAPI cuStreamGetPriority(CUstream handle, int* priority) {

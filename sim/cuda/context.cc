@@ -20,6 +20,58 @@ void SetDefaultLimits(Context* context) {
   context->local_bytes_per_thread.store(1024);
 }
 
+Context* NewContext(Device* device) {
+  auto* context = Make<Context>();
+  context->device = device;
+  context->id = g_next_id.fetch_add(1);
+  return context;
+}
+
+CUresult Activate(Context* context) {
+  Device* device = context->device;
+  if (const CUresult result = device->Attach(); result != CUDA_SUCCESS) return result;
+  if (device->engine().is_lost()) return CUDA_ERROR_DEVICE_UNAVAILABLE;
+  if (!device->memory().Charge(device->card().context_bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  context->id = g_next_id.fetch_add(1);
+  SetDefaultLimits(context);
+  context->legacy = CreateStream(context, 0, 0);
+  context->legacy->is_legacy = true;
+  context->error.store(CUDA_SUCCESS);
+  return CUDA_SUCCESS;
+}
+
+// What the CUDA runtime kept in the context is told of its end, outside of our locks: it may call
+// in.
+void DestroyStorage(Context* context) {
+  std::map<void*, Context::Stored> storage;
+  {
+    const std::lock_guard<std::mutex> lock(context->mutex);
+    storage.swap(context->storage);
+  }
+  for (const auto& [key, stored] : storage) {
+    if (stored.destroy == nullptr) continue;
+    stored.destroy(reinterpret_cast<CUcontext>(context), key, stored.value);
+  }
+}
+
+void Deactivate(Context* context) {
+  DestroyStorage(context);
+  SynchronizeContext(context);
+  std::set<Stream*> streams;
+  {
+    const std::lock_guard<std::mutex> lock(context->mutex);
+    streams.swap(context->streams);
+  }
+  context->legacy = nullptr;
+  context->blocking_streams.store(0);
+  context->legacy_used.store(false);
+  for (Stream* stream : streams) Bury(stream);
+  Device* device = context->device;
+  device->memory().FreeAllOf(context);
+  TheHostMemory().FreeAllOf(context);
+  device->memory().Refund(device->card().context_bytes + context->local_memory_bytes.exchange(0));
+}
+
 }  // namespace
 
 ThreadState& ThisThread() {
@@ -37,20 +89,51 @@ void ForgetContext(Context* context) {
   if (thread.depth > 0 && thread.contexts[thread.depth - 1] == context) --thread.depth;
 }
 
-CUresult CreateContext(Device* device, unsigned flags, bool is_primary, Context** out) {
-  if (const CUresult result = device->Attach(); result != CUDA_SUCCESS) return result;
-  if (device->engine().is_lost()) return CUDA_ERROR_DEVICE_UNAVAILABLE;
-  if (!device->memory().Charge(device->card().context_bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
-  Context* context = Make<Context>();
-  context->device = device;
+CUresult UseContext(Context** out) {
+  const ThreadState& thread = ThisThread();
+  if (thread.depth == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  Context* context = Checked<Context>(thread.contexts[thread.depth - 1]);
+  if (context == nullptr) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  *out = context;
+  return context->error.load(std::memory_order_relaxed);
+}
+
+CUresult CreateContext(Device* device, unsigned flags, Context** out) {
+  Context* context = NewContext(device);
   context->flags = flags;
-  context->is_primary = is_primary;
-  context->id = g_next_id.fetch_add(1);
-  SetDefaultLimits(context);
-  context->legacy = CreateStream(context, 0, 0);
-  context->legacy->is_legacy = true;
+  const CUresult result = Activate(context);
+  if (result != CUDA_SUCCESS) {
+    Bury(context);
+    return result;
+  }
   *out = context;
   return CUDA_SUCCESS;
+}
+
+Context* PrimaryHandle(Device* device) {
+  if (device->primary == nullptr) {
+    device->primary = NewContext(device);
+    device->primary->is_primary = true;
+    device->primary->error.store(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  }
+  return device->primary;
+}
+
+CUresult ActivatePrimary(Device* device) {
+  Context* context = PrimaryHandle(device);
+  if (IsPrimaryActive(device)) return CUDA_SUCCESS;
+  context->flags = device->primary_flags;
+  return Activate(context);
+}
+
+void DeactivatePrimary(Device* device) {
+  if (!IsPrimaryActive(device)) return;
+  Deactivate(device->primary);
+  device->primary->error.store(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+}
+
+bool IsPrimaryActive(const Device* device) {
+  return device->primary != nullptr && device->primary->legacy != nullptr;
 }
 
 CUresult SynchronizeContext(Context* context) {
@@ -61,21 +144,11 @@ CUresult SynchronizeContext(Context* context) {
   }
   for (Stream* stream : streams) WaitForStream(stream);
   TrimPools(context->device);
-  return context->device->engine().is_lost() ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
+  return context->device->engine().is_lost() ? CUDA_ERROR_UNKNOWN : context->error.load();
 }
 
 void DestroyContext(Context* context) {
-  SynchronizeContext(context);
-  std::set<Stream*> streams;
-  {
-    const std::lock_guard<std::mutex> lock(context->mutex);
-    streams.swap(context->streams);
-  }
-  for (Stream* stream : streams) Bury(stream);
-  Device* device = context->device;
-  device->memory().FreeAllOf(context);
-  TheHostMemory().FreeAllOf(context);
-  device->memory().Refund(device->card().context_bytes + context->local_memory_bytes.load());
+  Deactivate(context);
   Bury(context);
 }
 

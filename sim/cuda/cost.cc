@@ -35,6 +35,19 @@ std::vector<char> PackParameters(const Function& function, void** parameters, co
   return bytes;
 }
 
+// A kernel that really computes. Its failure is the context's from then on.
+struct ComputeAction : Action {
+  ComputeAction(Context* of, const Function* kernel, std::vector<char> arguments)
+      : context(of), function(kernel), packed(std::move(arguments)) {}
+  void Run() override {
+    const CUresult result = function->computes->run(KernelArguments(*function, packed.data()));
+    if (result != CUDA_SUCCESS) context->error.store(result);
+  }
+  Context* context;
+  const Function* function;
+  std::vector<char> packed;
+};
+
 }  // namespace
 
 LaunchCost CostOf(const Function& function, Card& card, uint64_t blocks, uint64_t threads_per_block,
@@ -81,12 +94,13 @@ const void* PackedParameters(void** extra) {
   return nullptr;
 }
 
-Work KernelWork(Device* device, CUfunction handle, const LaunchShape& shape, void** parameters,
+Work KernelWork(Context* context, CUfunction handle, const LaunchShape& shape, void** parameters,
                 const void* packed) {
   const Function& function = *Checked<Function>(handle);
   const uint64_t blocks = uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
   const uint64_t threads = uint64_t{shape.block[0]} * shape.block[1] * shape.block[2];
-  const LaunchCost cost = CostOf(function, device->card(), blocks, threads, parameters, packed);
+  const LaunchCost cost =
+      CostOf(function, context->device->card(), blocks, threads, parameters, packed);
   Work work;
   work.type = CU_GRAPH_NODE_TYPE_KERNEL;
   work.cost = cost.time;
@@ -101,6 +115,11 @@ Work KernelWork(Device* device, CUfunction handle, const LaunchShape& shape, voi
   work.kernel.blockDimZ = shape.block[2];
   work.kernel.sharedMemBytes = shape.shared_bytes;
   work.packed_parameters = PackParameters(function, parameters, packed);
+  if (function.computes != nullptr) {
+    work.make_action = [context, &function, arguments = work.packed_parameters] {
+      return std::make_unique<ComputeAction>(context, &function, arguments);
+    };
+  }
   return work;
 }
 

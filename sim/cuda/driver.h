@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -81,8 +82,11 @@ struct Context : Tagged {
   unsigned flags = 0;
   unsigned api_version = 3020;
   bool is_primary = false;
-  uint64_t id = 0;
-  std::mutex mutex;           // guards streams, limits
+  uint64_t id = 0;  // another one each time that a primary context comes to life
+  // Why no call works in it: CUDA_ERROR_CONTEXT_IS_DESTROYED while a primary context is not active,
+  // or what a faulty kernel left behind.
+  std::atomic<CUresult> error{CUDA_SUCCESS};
+  std::mutex mutex;           // guards streams, limits, storage
   std::set<Stream*> streams;  // made by the program, and those of threads
   Stream* legacy = nullptr;
   std::atomic<int> blocking_streams{0};  // besides the legacy one
@@ -90,6 +94,12 @@ struct Context : Tagged {
   size_t limits[CU_LIMIT_MAX] = {};
   std::atomic<uint64_t> local_memory_bytes{0};  // grown by launches; shrinks at destruction
   std::atomic<size_t> local_bytes_per_thread{0};
+  // What the CUDA runtime keeps in a context (export_tables.cc).
+  struct Stored {
+    void* value = nullptr;
+    void (*destroy)(CUcontext, void* key, void* value) = nullptr;
+  };
+  std::map<void*, Stored> storage;
 };
 
 class Device {
@@ -113,6 +123,7 @@ class Device {
   CUresult Attach();
 
   std::mutex primary_mutex;  // guards the rest
+  // The handle, for ever the same once somebody asked for it; active while the count is above 0.
   Context* primary = nullptr;
   unsigned primary_count = 0;
   unsigned primary_flags = 0;
@@ -137,9 +148,17 @@ SharedState& TheState();
 // Null when the ordinal is out of range.
 Device* FindDevice(CUdevice ordinal);
 
+// The context on top of this thread's stack; null: none, or it was destroyed.
 Context* CurrentContext();
-CUresult CreateContext(Device* device, unsigned flags, bool is_primary, Context** out);
+// The same for calls that need a working one: says why there is none.
+CUresult UseContext(Context** out);
+CUresult CreateContext(Device* device, unsigned flags, Context** out);
 void DestroyContext(Context* context);
+// REQUIRES, for these three: primary_mutex held.
+Context* PrimaryHandle(Device* device);
+CUresult ActivatePrimary(Device* device);
+void DeactivatePrimary(Device* device);
+bool IsPrimaryActive(const Device* device);
 CUresult SynchronizeContext(Context* context);
 void ForgetContext(Context* context);  // from this thread's stack
 
@@ -160,10 +179,12 @@ void WaitForStream(Stream* stream);
     }                                                                               \
   } while (false)
 
-#define KRUX_SIM_CONTEXT(name)                                      \
-  KRUX_SIM_READY();                                                 \
-  ::krux::sim::Context* const name = ::krux::sim::CurrentContext(); \
-  if (name == nullptr) return CUDA_ERROR_INVALID_CONTEXT
+#define KRUX_SIM_CONTEXT(name)                                                          \
+  KRUX_SIM_READY();                                                                     \
+  ::krux::sim::Context* name = nullptr;                                                 \
+  if (const CUresult usable = ::krux::sim::UseContext(&name); usable != CUDA_SUCCESS) { \
+    return usable;                                                                      \
+  }
 
 }  // namespace krux::sim
 

@@ -19,7 +19,7 @@ bool IsValidLaunch(const LaunchShape& shape, const Function& function);
 // The values behind `extra`: CU_LAUNCH_PARAM_BUFFER_POINTER, pointer, ..., CU_LAUNCH_PARAM_END.
 const void* PackedParameters(void** extra);
 // A launch as work that can be done again: parameters are copied.
-Work KernelWork(Device* device, CUfunction handle, const LaunchShape& shape, void** parameters,
+Work KernelWork(Context* context, CUfunction handle, const LaunchShape& shape, void** parameters,
                 const void* packed);
 Work HostFunctionWork(CUhostFn function, void* data);
 

@@ -1,5 +1,5 @@
-// How programs find the driver's functions: cuGetProcAddress and cuGetExportTable. The table of
-// names is generated from the vendor's headers (sim/names.cmake).
+// How programs find the driver's functions: cuGetProcAddress. The table of names is generated
+// from names/names.txt (sim/names.cmake).
 #include <cstring>
 
 #include "sim/cuda/driver.h"
@@ -73,11 +73,4 @@ CUresult CUDAAPI cuGetProcAddress_v2(const char* symbol, void** address, int ver
 CUresult CUDAAPI cuGetProcAddress(const char* symbol, void** address, int version,
                                   cuuint64_t flags) {
   return cuGetProcAddress_v2(symbol, address, version, flags, nullptr);
-}
-
-// Private tables are not simulated: the CUDA runtime needs some of them, driver API programs none.
-CUresult CUDAAPI cuGetExportTable(const void** table, const CUuuid* id) {
-  if (table == nullptr || id == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *table = nullptr;
-  return CUDA_ERROR_NOT_FOUND;
 }

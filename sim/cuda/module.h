@@ -1,40 +1,43 @@
-// Modules, libraries and kernels. No code is executed: what a kernel is, its names, parameters and
-// memory needs, is read from PTX text; what it costs is looked up by name (profile.h).
+// Modules, libraries and kernels as the API shows them. What an image holds is read by image.h;
+// what a kernel costs and whether it computes is looked up by its name (profile.h, compute.h).
+//
+// A library's kernels belong to no context. In each context that uses them they have a module of
+// their own, made at first use, which also holds the library's globals there.
 #ifndef KRUX_SIM_CUDA_MODULE_H_
 #define KRUX_SIM_CUDA_MODULE_H_
 
 #include <cuda.h>
 
-#include <memory>
+#include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
+#include "sim/cuda/compute.h"
 #include "sim/cuda/driver.h"
+#include "sim/cuda/image.h"
 
 namespace krux::sim {
 
 struct Module;
+struct Library;
 
-struct Parameter {
-  size_t offset = 0;
-  size_t bytes = 0;
-};
-
-// CUfunction and CUkernel alike.
-struct Function : Tagged {
+// CUfunction and CUkernel alike: a launch takes either.
+struct Function : Tagged, ImageFunction {
   static constexpr uint32_t kTag = 0x46554e43;
-  std::string name;
-  Module* module = nullptr;
-  std::vector<Parameter> parameters;
-  size_t parameter_bytes = 0;
-  uint64_t local_bytes = 0;   // per thread
-  uint64_t shared_bytes = 0;  // static
+  Module* module = nullptr;    // null: a kernel of a library
+  Library* library = nullptr;  // null: a function of a module that was loaded as such
+  size_t index = 0;            // in the module or library
+  int ptx_version = 0;
+  int binary_version = 0;
   int max_dynamic_shared_bytes = 48 * 1024;
-  // Cost, looked up once at load.
+  int carveout = -1;
+  // Looked up once, at load.
   bool has_named_cost = false;
   Nanos base_cost = 0;
   uint64_t picoseconds_per_unit = 0;
   uint32_t cost_parameter = 0;
+  const NamedKernel* computes = nullptr;  // null: takes time, does nothing
 };
 
 struct Global {
@@ -43,17 +46,31 @@ struct Global {
   CUdeviceptr address = 0;
 };
 
-// CUmodule and CUlibrary alike.
 struct Module : Tagged {
   static constexpr uint32_t kTag = 0x4d4f4455;
-  Context* context = nullptr;  // null for a library
+  Context* context = nullptr;
+  uint64_t context_id = 0;  // a primary context that comes to life again is another one
+  Library* library = nullptr;
   std::vector<Function*> functions;
   std::vector<Global> globals;
 };
 
-// Reads PTX text (null-terminated, at most 64 MiB). CUDA_ERROR_INVALID_IMAGE for what is no PTX:
-// cubins and fat binaries are not simulated yet; CUDA_ERROR_INVALID_PTX when nothing can be found.
-CUresult LoadPtx(const char* text, std::unique_ptr<Module>* out);
+struct Library : Tagged {
+  static constexpr uint32_t kTag = 0x4c494252;
+  Image image;
+  std::vector<Function*> kernels;
+  std::mutex mutex;                     // guards the rest
+  std::map<uint64_t, Module*> modules;  // by context id
+};
+
+// `image` is null-terminated PTX, a cubin or a fat binary.
+CUresult LoadModule(Context* context, const void* image, Module** out);
+CUresult LoadLibrary(const void* image, Library** out);
+// The library's module in a context.
+CUresult ModuleOf(Library* library, Context* context, Module** out);
+void Unload(Module* module);
+void Unload(Library* library);
+Function* FindFunction(const std::vector<Function*>& functions, const char* name);
 
 // Time of one launch and the part of the card that it fills.
 struct LaunchCost {

@@ -1,15 +1,13 @@
 // The little that is needed of PTX: entries with their parameters, local and shared variables, and
 // module-level globals.
+#include <algorithm>
 #include <cctype>
 #include <cstring>
-#include <string_view>
 
-#include "sim/cuda/module.h"
+#include "sim/cuda/image.h"
 
 namespace krux::sim {
 namespace {
-
-constexpr size_t kMaxPtxBytes = 64 << 20;
 
 class Scanner {
  public:
@@ -99,7 +97,7 @@ std::string_view ParseVariable(Scanner* scanner, Variable* variable) {
   return {};
 }
 
-void ParseParameters(Scanner* scanner, Function* function) {
+void ParseParameters(Scanner* scanner, ImageFunction* function) {
   std::string_view end;
   while (end != ")") {
     const std::string_view token = scanner->Next();
@@ -115,7 +113,7 @@ void ParseParameters(Scanner* scanner, Function* function) {
   }
 }
 
-void ParseBody(Scanner* scanner, Function* function) {
+void ParseBody(Scanner* scanner, ImageFunction* function) {
   int depth = 1;
   while (depth > 0) {
     const std::string_view token = scanner->Next();
@@ -129,41 +127,65 @@ void ParseBody(Scanner* scanner, Function* function) {
   }
 }
 
-void ParseEntry(Scanner* scanner, Module* module) {
-  auto* function = Make<Function>();
-  function->module = module;
-  function->name = scanner->Next();
-  module->functions.push_back(function);
+// Launch bounds stand between the parameters and the body: ".maxntid x, y, z".
+std::string_view ParseBounds(Scanner* scanner, std::string_view token, ImageFunction* function) {
+  while (!token.empty() && token != "{" && token != ";") {
+    const bool is_bound = token == ".maxntid" || token == ".reqntid";
+    token = scanner->Next();
+    if (!is_bound) continue;
+    uint64_t threads = 1;
+    for (; !token.empty(); token = scanner->Next()) {
+      if (token == ",") continue;
+      if (std::isdigit(static_cast<unsigned char>(token[0])) == 0) break;
+      threads *= std::clamp<uint64_t>(ParseNumber(token), 1, 1024);
+    }
+    function->max_threads = static_cast<int>(std::min<uint64_t>(threads, 1024));
+  }
+  return token;
+}
+
+void ParseEntry(Scanner* scanner, Image* image) {
+  ImageFunction function;
+  function.name = scanner->Next();
   std::string_view token = scanner->Next();
   if (token == "(") {
-    ParseParameters(scanner, function);
+    ParseParameters(scanner, &function);
     token = scanner->Next();
   }
-  while (!token.empty() && token != "{" && token != ";") token = scanner->Next();
-  if (token == "{") ParseBody(scanner, function);
+  if (ParseBounds(scanner, token, &function) == "{") ParseBody(scanner, &function);
+  image->functions.push_back(std::move(function));
+}
+
+// "sm_90a" is 90.
+int ParseTarget(std::string_view token) {
+  return token.substr(0, 3) == "sm_" ? static_cast<int>(ParseNumber(token.substr(3))) : 0;
+}
+
+void ParseGlobal(Scanner* scanner, Image* image) {
+  Variable variable;
+  ParseVariable(scanner, &variable);
+  if (variable.bytes > 0) image->globals.push_back({variable.name, variable.bytes, {}, false});
 }
 
 }  // namespace
 
-CUresult LoadPtx(const char* text, std::unique_ptr<Module>* out) {
-  const size_t length = strnlen(text, kMaxPtxBytes);
-  const std::string_view image(text, length);
-  if (image.find(".version") == std::string_view::npos) return CUDA_ERROR_INVALID_IMAGE;
-  std::unique_ptr<Module> module(Make<Module>());
-  Scanner scanner(image);
+CUresult ReadPtx(std::string_view text, int capability, Image* out) {
+  if (text.find(".version") == std::string_view::npos) return CUDA_ERROR_INVALID_IMAGE;
+  Scanner scanner(text);
   int depth = 0;
   for (std::string_view token = scanner.Next(); !token.empty(); token = scanner.Next()) {
     if (token == "{") ++depth;
     if (token == "}") --depth;
     if (token == ".entry") {
-      ParseEntry(&scanner, module.get());
+      ParseEntry(&scanner, out);
+    } else if (token == ".target") {
+      out->ptx_version = ParseTarget(scanner.Next());
+      if (out->ptx_version > capability) return CUDA_ERROR_INVALID_PTX;
     } else if (depth == 0 && (token == ".global" || token == ".const")) {
-      Variable variable;
-      ParseVariable(&scanner, &variable);
-      if (variable.bytes > 0) module->globals.push_back({variable.name, variable.bytes, 0});
+      ParseGlobal(&scanner, out);
     }
   }
-  *out = std::move(module);
+  out->binary_version = capability;
   return CUDA_SUCCESS;
 }
 
