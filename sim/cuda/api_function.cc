@@ -111,6 +111,8 @@ CUresult CUDAAPI cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attr
   } else if (attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT) {
     if (value < -1 || value > 100) return CUDA_ERROR_INVALID_VALUE;
     function->carveout = value;
+  } else if (attribute == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) {
+    function->allows_large_clusters = value != 0;
   } else if (attribute < CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET ||
              attribute >= CU_FUNC_ATTRIBUTE_MAX) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -225,5 +227,45 @@ CUresult CUDAAPI cuOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, CUfuncti
   const int share = limits.per_multiprocessor / blocks / 128 * 128 - 1024;
   const int left = std::min(share, limits.per_block) - static_cast<int>(function->shared_bytes);
   *bytes = static_cast<size_t>(std::max(left, 0));
+  return CUDA_SUCCESS;
+}
+
+// Clusters of blocks: up to 8 blocks run on one group of multiprocessors, 16 if the kernel allows
+// it.
+CUresult CUDAAPI cuOccupancyMaxPotentialClusterSize(int* size, CUfunction handle,
+                                                    const CUlaunchConfig* config) {
+  KRUX_SIM_FUNCTION(function, handle);
+  KRUX_SIM_CONTEXT(context);
+  if (size == nullptr || config == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (context->device->card().compute_major < 9) return CUDA_ERROR_NOT_SUPPORTED;
+  *size = function->allows_large_clusters ? 16 : 8;
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuOccupancyMaxActiveClusters(int* clusters, CUfunction handle,
+                                              const CUlaunchConfig* config) {
+  KRUX_SIM_FUNCTION(function, handle);
+  KRUX_SIM_CONTEXT(context);
+  if (clusters == nullptr || config == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const Card& card = context->device->card();
+  if (card.compute_major < 9) return CUDA_ERROR_NOT_SUPPORTED;
+  unsigned blocks_of_cluster = 1;
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    const CUlaunchAttribute& attribute = config->attrs[i];
+    if (attribute.id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) continue;
+    blocks_of_cluster =
+        attribute.value.clusterDim.x * attribute.value.clusterDim.y * attribute.value.clusterDim.z;
+  }
+  const unsigned threads = config->blockDimX * config->blockDimY * config->blockDimZ;
+  if (blocks_of_cluster == 0 || blocks_of_cluster > 16 || threads == 0 || threads > 1024) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const int blocks =
+      BlocksPerMultiprocessor(card, *function, static_cast<int>(threads), config->sharedMemBytes);
+  // Whole groups only: an H200's 132 multiprocessors are groups of 16 or 18.
+  constexpr unsigned kGroup = 16;
+  const unsigned groups = card.multiprocessors / kGroup;
+  *clusters =
+      static_cast<int>(groups * (kGroup * static_cast<unsigned>(blocks) / blocks_of_cluster));
   return CUDA_SUCCESS;
 }

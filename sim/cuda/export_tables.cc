@@ -7,12 +7,13 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstring>
-#include <iterator>
 
 #include "sim/cuda/driver.h"
 #include "sim/cuda/integrity.h"
 #include "sim/cuda/module.h"
+#include "sim/cuda/trace.h"
 
 extern "C" const int kKruxSimDriverVersion;
 
@@ -35,7 +36,14 @@ union Slot {
   const void* pointer;
 };
 
-CUresult Refuse() { return CUDA_ERROR_NOT_SUPPORTED; }
+// Slots whose meaning is not known; numbered, so that a trace tells which one was called.
+template <int kTable, int kSlot>
+CUresult Refuse() {
+  char name[48];
+  std::snprintf(name, sizeof name, "slot %d of private table %d", kSlot, kTable);
+  krux::sim::TraceMissing("refused", name);
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
 
 // --- What the runtime does with devices and modules ---
 
@@ -121,25 +129,19 @@ unsigned CheckNothing() { return 0; }
 
 CUresult Prove(unsigned asked, uint64_t seconds, void* out);
 
-const Slot kRuntime[] = {Slot(size_t{104}),
-                         Slot(LoadFatbin),
-                         Slot(PrimaryContext),
-                         Slot(Refuse),
-                         Slot(Refuse),
-                         Slot(Refuse),
-                         Slot(LoadFatbinWithOptions),
-                         Slot(DoNothing),
-                         Slot(LoadContainer),
-                         Slot(Refuse),
-                         Slot(Refuse),
-                         Slot(Refuse),
+const Slot kRuntime[] = {Slot(size_t{104}),           Slot(LoadFatbin),    Slot(PrimaryContext),
+                         Slot(Refuse<0, 3>),          Slot(Refuse<0, 4>),  Slot(Refuse<0, 5>),
+                         Slot(LoadFatbinWithOptions), Slot(DoNothing),     Slot(LoadContainer),
+                         Slot(Refuse<0, 9>),          Slot(Refuse<0, 10>), Slot(Refuse<0, 11>),
                          Slot(LoadCompilers)};
-const Slot kToolsHooks[] = {Slot(size_t{56}), Slot(Refuse), Slot(LargeArea), Slot(Refuse),
-                            Slot(Refuse),     Slot(Refuse), Slot(SmallArea)};
-const Slot kToolsThreads[] = {Slot(size_t{32}), Slot(Refuse), Slot(Refuse), Slot(Refuse)};
+const Slot kToolsHooks[] = {Slot(size_t{56}),   Slot(Refuse<1, 1>), Slot(LargeArea),
+                            Slot(Refuse<1, 3>), Slot(Refuse<1, 4>), Slot(Refuse<1, 5>),
+                            Slot(SmallArea)};
+const Slot kToolsThreads[] = {Slot(size_t{32}), Slot(Refuse<2, 1>), Slot(Refuse<2, 2>),
+                              Slot(Refuse<2, 3>)};
 const Slot kStorage[] = {Slot(Put), Slot(Delete), Slot(Get), Slot()};
-const Slot kIntegrity[] = {Slot(size_t{24}), Slot(Prove), Slot(Refuse)};
-const Slot kContextChecks[] = {Slot(size_t{32}), Slot(Refuse), Slot(CheckContext),
+const Slot kIntegrity[] = {Slot(size_t{24}), Slot(Prove), Slot(Refuse<4, 2>)};
+const Slot kContextChecks[] = {Slot(size_t{32}), Slot(Refuse<5, 1>), Slot(CheckContext),
                                Slot(CheckNothing)};
 
 struct Table {
@@ -173,6 +175,14 @@ CUresult Prove(unsigned asked, uint64_t seconds, void* out) {
   return CUDA_SUCCESS;
 }
 
+void TraceUnknown(const CUuuid& id) {
+  char text[2 * sizeof id.bytes + 1];
+  for (size_t i = 0; i < sizeof id.bytes; ++i) {
+    std::snprintf(text + 2 * i, 3, "%02x", static_cast<unsigned char>(id.bytes[i]));
+  }
+  krux::sim::TraceMissing("no private table", text);
+}
+
 }  // namespace
 
 CUresult CUDAAPI cuGetExportTable(const void** table, const CUuuid* id) {
@@ -183,5 +193,6 @@ CUresult CUDAAPI cuGetExportTable(const void** table, const CUuuid* id) {
     *table = row.slots;
     return CUDA_SUCCESS;
   }
+  TraceUnknown(*id);
   return CUDA_ERROR_NOT_FOUND;
 }

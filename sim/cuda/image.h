@@ -34,8 +34,7 @@ struct ImageFunction {
 struct ImageGlobal {
   std::string name;
   uint64_t bytes = 0;
-  std::string initial;  // as the image has it; empty: zeros
-  bool is_managed = false;
+  std::string initial;  // may be shorter: the rest is zeros
 };
 
 struct Image {

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "sim/cuda/driver.h"
+#include "sim/cuda/trace.h"
 
 extern "C" {
 struct KruxSimDriverName {
@@ -61,6 +62,7 @@ CUresult CUDAAPI cuGetProcAddress_v2(const char* symbol, void** address, int ver
     found.address = plain.address;
     found.has_newer |= plain.has_newer;
   }
+  if (found.address == nullptr) krux::sim::TraceMissing("no function", symbol);
   *address = found.address;
   if (status != nullptr) {
     *status = found.address != nullptr ? CU_GET_PROC_ADDRESS_SUCCESS

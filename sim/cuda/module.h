@@ -32,6 +32,7 @@ struct Function : Tagged, ImageFunction {
   int binary_version = 0;
   int max_dynamic_shared_bytes = 48 * 1024;
   int carveout = -1;
+  bool allows_large_clusters = false;
   // Looked up once, at load.
   bool has_named_cost = false;
   Nanos base_cost = 0;

@@ -2,6 +2,7 @@
 // module-level globals.
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <cstring>
 
 #include "sim/cuda/image.h"
@@ -70,6 +71,7 @@ uint64_t ParseNumber(std::string_view token) {
 struct Variable {
   std::string name;
   uint64_t bytes = 0;
+  uint64_t unit = 0;  // bytes of one element
   uint64_t alignment = 1;
 };
 
@@ -80,6 +82,7 @@ std::string_view ParseVariable(Scanner* scanner, Variable* variable) {
   uint64_t count = 1;
   for (std::string_view token = scanner->Next(); !token.empty(); token = scanner->Next()) {
     if (token == "," || token == ")" || token == ";" || token == "=" || token == "{") {
+      variable->unit = unit;
       variable->bytes = unit * count;
       return token;
     }
@@ -161,10 +164,39 @@ int ParseTarget(std::string_view token) {
   return token.substr(0, 3) == "sm_" ? static_cast<int>(ParseNumber(token.substr(3))) : 0;
 }
 
+// One initial value: an integer (decimal, hexadecimal or octal), or a float as 0f or 0d and its
+// bits. Anything else, a name for instance, is zero.
+uint64_t ParseValue(std::string_view token) {
+  const bool has_bits = token.size() > 2 && token[0] == '0' &&
+                        (token[1] == 'f' || token[1] == 'F' || token[1] == 'd' || token[1] == 'D');
+  const std::string text(token.substr(has_bits ? 2 : 0));
+  return std::strtoull(text.c_str(), nullptr, has_bits ? 16 : 0);
+}
+
+// After the "=" of a variable: values between braces or one alone, up to ";".
+std::string ParseInitial(Scanner* scanner, const Variable& variable) {
+  std::string bytes;
+  bool is_negative = false;
+  for (std::string_view token = scanner->Next(); !token.empty() && token != ";";
+       token = scanner->Next()) {
+    const bool is_value = std::isdigit(static_cast<unsigned char>(token[0])) != 0;
+    if (is_value && bytes.size() + variable.unit <= variable.bytes) {
+      const uint64_t value = is_negative ? 0 - ParseValue(token) : ParseValue(token);
+      bytes.append(reinterpret_cast<const char*>(&value), std::min<size_t>(variable.unit, 8));
+      bytes.append(variable.unit - std::min<size_t>(variable.unit, 8), '\0');
+    }
+    is_negative = token == "-";
+  }
+  return bytes;
+}
+
 void ParseGlobal(Scanner* scanner, Image* image) {
   Variable variable;
-  ParseVariable(scanner, &variable);
-  if (variable.bytes > 0) image->globals.push_back({variable.name, variable.bytes, {}, false});
+  const std::string_view end = ParseVariable(scanner, &variable);
+  if (variable.bytes == 0) return;
+  ImageGlobal global{variable.name, variable.bytes, {}};
+  if (end == "=") global.initial = ParseInitial(scanner, variable);
+  image->globals.push_back(std::move(global));
 }
 
 }  // namespace
