@@ -8,7 +8,7 @@ namespace krux::sim {
 namespace {
 
 std::mutex g_mutex;  // guards g_captures, the captures in it and their graphs
-std::vector<Capture*> g_captures;
+std::vector<Capture*>& g_captures = *new std::vector<Capture*>;  // never destroyed
 std::atomic<int> g_count{0};  // captures under way, so that calls need no lock while there is none
 std::atomic<uint64_t> g_next_id{1};
 

@@ -73,6 +73,7 @@ class Elf {
 struct Found {
   std::map<std::string, ImageFunction, std::less<>> functions;
   std::map<uint32_t, std::string> symbol_names;  // of kernels, by number
+  bool has_reserved_shared = false;
 };
 
 template <typename F>
@@ -167,7 +168,9 @@ void ReadSymbols(const Elf& elf, const Elf64_Shdr& table, Found* found, Image* o
 
 void ReadSection(const Elf& elf, const Elf64_Shdr& section, Found* found) {
   const std::string_view name = elf.NameOf(section);
-  if (name == ".nv.info") {
+  if (name == ".nv.shared.reserved.0") {
+    found->has_reserved_shared = true;
+  } else if (name == ".nv.info") {
     ReadAttributes(elf.Contents(section), found);
   } else if (StartsWith(name, ".nv.info.")) {
     const auto function = found->functions.find(name.substr(9));
@@ -177,6 +180,15 @@ void ReadSection(const Elf& elf, const Elf64_Shdr& section, Found* found) {
   } else if (StartsWith(name, ".nv.shared.")) {
     const auto function = found->functions.find(name.substr(11));
     if (function != found->functions.end()) function->second.shared_bytes = section.sh_size;
+  }
+}
+
+// Since sm_90 a kernel's shared memory starts with a kilobyte of the system's, which is not
+// counted.
+void LeaveOutReserved(Found* found) {
+  constexpr uint64_t kReserved = 1024;
+  for (auto& [name, function] : found->functions) {
+    function.shared_bytes -= std::min(function.shared_bytes, kReserved);
   }
 }
 
@@ -211,6 +223,7 @@ CUresult ReadCubin(std::string_view bytes, Image* out) {
     if (section.sh_type == SHT_SYMTAB) ReadSymbols(elf, section, &found, out);
   }
   for (const Elf64_Shdr& section : elf.sections()) ReadSection(elf, section, &found);
+  if (found.has_reserved_shared) LeaveOutReserved(&found);
   for (auto& [name, function] : found.functions) out->functions.push_back(std::move(function));
   return CUDA_SUCCESS;
 }

@@ -12,10 +12,11 @@ namespace {
 constexpr uint64_t kStep = 32 << 20;
 constexpr uint64_t kBlock = 512;
 
+// Never destroyed: programs call in until they have ended.
 std::mutex g_mutex;  // guards the three below
-std::set<Pool*> g_pools;
-std::map<Device*, Pool*> g_defaults;
-std::map<Device*, Pool*> g_current;
+std::set<Pool*>& g_pools = *new std::set<Pool*>;
+std::map<Device*, Pool*>& g_defaults = *new std::map<Device*, Pool*>;
+std::map<Device*, Pool*>& g_current = *new std::map<Device*, Pool*>;
 std::atomic<size_t> g_count{0};
 
 uint64_t RoundTo(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
