@@ -122,8 +122,8 @@ func TestSchedulerKilledWhilePodsArriveNeverOvercommits(t *testing.T) {
 	for i := range 30 {
 		create(t, podOn("n6", fmt.Sprintf("p%d", i), "gpu=1 gpumem=300 gpucores=30"))
 		if i%10 == 5 {
-			plane.killScheduler()
-			if err := plane.startScheduler(); err != nil {
+			plane.KillScheduler()
+			if err := startScheduler(); err != nil {
 				t.Fatal(err)
 			}
 		}
