@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -76,6 +79,22 @@ type bench struct {
 	dynamic  *dynamic.DynamicClient
 	config   string
 	sequence int
+	profile  string // folder for CPU profiles, or empty
+}
+
+// takeProfile writes the scheduler's CPU profile of the case's first seconds.
+func (b *bench) takeProfile(c testCase) {
+	const seconds = 4
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	answer, err := client.Get(fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", b.plane.SchedulerURL, seconds))
+	if err != nil {
+		return
+	}
+	defer answer.Body.Close()
+	name := strings.NewReplacer(" ", "-", ",", "").Replace(c.name) + ".pprof"
+	if data, err := io.ReadAll(answer.Body); err == nil {
+		_ = os.WriteFile(filepath.Join(b.profile, name), data, 0o644)
+	}
 }
 
 func newBench(plane *controlplane.Plane) (*bench, error) {
@@ -162,6 +181,9 @@ func (b *bench) run(ctx context.Context, c testCase, count int) (measure, error)
 		return measure{}, err
 	}
 	cpu := cpuTime(b.plane.SchedulerPID())
+	if b.profile != "" {
+		go b.takeProfile(c)
+	}
 	took, err := b.place(ctx, c, count)
 	if err != nil {
 		return measure{}, err

@@ -21,7 +21,7 @@ func (k *Krux) Bind(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, nodeName
 	e := k.ledger.get(pod.UID)
 	if e == nil || e.node != nodeName || !e.assumed {
 		// krux.io/gpu: 0 everywhere is a pod without GPUs.
-		if r, err := parseRequest(pod); err == nil && r == nil {
+		if r, err := parseRequest(pod, k.defaults); err == nil && r == nil {
 			return fwk.NewStatus(fwk.Skip)
 		}
 		return fwk.AsStatus(fmt.Errorf("krux: no GPU is reserved for the pod on node %q", nodeName))

@@ -3,12 +3,14 @@ package plugin
 /*
 #cgo CFLAGS: -I${SRCDIR}/../engine
 #cgo LDFLAGS: -L${SRCDIR}/../../build/release/lib -lkrux_engine -lstdc++ -lm
+#include <stdlib.h>
 #include "krux_engine.h"
 */
 import "C"
 
 import (
 	"errors"
+	"runtime"
 	"unsafe"
 )
 
@@ -33,10 +35,50 @@ type container struct {
 }
 
 // gpuState is one GPU of a node and what is used of it.
-type gpuState struct {
-	memoryMiB, usedMiB          uint64
-	usedCores, usedSlots, slots uint32
-	healthy, exclusive          bool
+type gpuState struct{ c C.krux_gpu }
+
+// newGPUState is the GPU with nothing used.
+func newGPUState(gpu *nodeGPU, slots uint32) gpuState {
+	state := gpuState{C.krux_gpu{
+		memory_mib: C.uint64_t(gpu.memoryMiB),
+		uuid:       C.uint64_t(gpu.key),
+		nvlink:     C.uint64_t(gpu.links),
+		slots:      C.uint32_t(slots),
+		model:      C.uint32_t(gpu.modelID),
+		numa:       C.uint32_t(gpu.numa),
+	}}
+	for flag, set := range map[C.uint32_t]bool{
+		C.KRUX_GPU_HEALTHY: gpu.healthy, C.KRUX_GPU_CORDONED: gpu.cordoned, C.KRUX_GPU_MIG: gpu.mig,
+	} {
+		if set {
+			state.c.flags |= flag
+		}
+	}
+	return state
+}
+
+// add charges a share.
+func (g *gpuState) add(s share) {
+	g.c.used_memory_mib += C.uint64_t(s.memoryMiB)
+	g.c.used_cores += C.uint32_t(s.cores)
+	g.c.used_slots += C.uint32_t(s.slots)
+	if s.exclusive {
+		g.c.flags |= C.KRUX_GPU_EXCLUSIVE
+	}
+}
+
+func (g *gpuState) memoryMiB() uint64 { return uint64(g.c.memory_mib) }
+func (g *gpuState) usedMiB() uint64   { return uint64(g.c.used_memory_mib) }
+func (g *gpuState) usedCores() uint32 { return uint32(g.c.used_cores) }
+
+// hostState is a node's CPU and memory, for policies that look at them.
+type hostState struct{ c C.krux_node }
+
+func newHostState(cpuMilli, usedCPUMilli, memoryMiB, usedMemoryMiB int64) hostState {
+	return hostState{C.krux_node{
+		cpu_milli: C.uint64_t(cpuMilli), used_cpu_milli: C.uint64_t(usedCPUMilli),
+		memory_mib: C.uint64_t(memoryMiB), used_memory_mib: C.uint64_t(usedMemoryMiB),
+	}}
 }
 
 // placedGPU is one GPU of one container's plan.
@@ -62,6 +104,7 @@ func (v *verdict) fits() bool { return v.c.code == C.KRUX_FITS }
 // resolvable says whether other pods' leaving could make room.
 func (v *verdict) resolvable() bool { return v.c.code == C.KRUX_SHORT }
 
+// score: higher is better; it compares with scores of the same class only.
 func (v *verdict) score() int64 { return int64(v.c.score) }
 
 func (v *verdict) reason() string {
@@ -108,36 +151,131 @@ func cContainers(containers []container) []C.krux_container {
 	return out
 }
 
-func cGPUs(gpus []gpuState) []C.krux_gpu {
-	out := make([]C.krux_gpu, len(gpus))
-	for i, g := range gpus {
-		out[i] = C.krux_gpu{
-			memory_mib:      C.uint64_t(g.memoryMiB),
-			used_memory_mib: C.uint64_t(g.usedMiB),
-			used_cores:      C.uint32_t(g.usedCores),
-			used_slots:      C.uint32_t(g.usedSlots),
-			slots:           C.uint32_t(g.slots),
-		}
-		if g.healthy {
-			out[i].flags |= C.KRUX_GPU_HEALTHY
-		}
-		if g.exclusive {
-			out[i].flags |= C.KRUX_GPU_EXCLUSIVE
-		}
+// policyID gives the engine's number for a policy's name; unknown = false.
+func policyID(name string) (uint32, bool) {
+	text := C.CString(name)
+	defer C.free(unsafe.Pointer(text))
+	id := C.krux_policy(text)
+	return uint32(id), id >= 0
+}
+
+// uuidKey is a GPU's name as the engine knows it.
+func uuidKey(uuid string) uint64 {
+	return uint64(C.krux_uuid_key((*C.char)(unsafe.Pointer(unsafe.StringData(uuid))), C.size_t(len(uuid))))
+}
+
+// matchesModel says whether a comma list of model names names this model.
+func matchesModel(list, model string) bool {
+	cList, cModel := C.CString(list), C.CString(model)
+	defer C.free(unsafe.Pointer(cList))
+	defer C.free(unsafe.Pointer(cModel))
+	return C.krux_matches(cList, cModel) == 1
+}
+
+const (
+	maxUUIDs  = C.KRUX_MAX_UUIDS
+	maxModels = C.KRUX_MAX_MODELS
+)
+
+// podAsk is what a pod asks for as a whole. Comparable: pods that ask alike
+// have equal ones.
+type podAsk struct{ c C.krux_pod }
+
+func (a *podAsk) setHost(cpuMilli, memoryMiB int64) {
+	a.c.cpu_milli, a.c.memory_mib = C.uint64_t(max(cpuMilli, 0)), C.uint64_t(max(memoryMiB, 0))
+}
+
+func (a *podAsk) setPolicies(node, gpu uint32) {
+	a.c.node_policy, a.c.gpu_policy = C.uint32_t(node), C.uint32_t(gpu)
+}
+
+// setModels: bit i stands for the model with that id; use = 0 is any.
+func (a *podAsk) setModels(use, not uint64) {
+	a.c.use_models, a.c.no_models = C.uint64_t(use), C.uint64_t(not)
+}
+
+// setUUIDs takes at most maxUUIDs keys each; none to use = any.
+func (a *podAsk) setUUIDs(use, not []uint64) {
+	for i, key := range use {
+		a.c.use_uuids[i] = C.uint64_t(key)
 	}
-	return out
+	for i, key := range not {
+		a.c.no_uuids[i] = C.uint64_t(key)
+	}
+	a.c.use_uuid_count, a.c.no_uuid_count = C.uint32_t(len(use)), C.uint32_t(len(not))
+}
+
+// mix is knowledge of which pods are typical here; nil = the shipped one.
+// Immutable.
+type mix struct {
+	c       *C.krux_mix
+	version uint64 // 1, 2, ...
+}
+
+func (m *mix) number() uint64 {
+	if m == nil {
+		return 0
+	}
+	return m.version
+}
+
+func (m *mix) pointer() *C.krux_mix {
+	if m == nil {
+		return nil
+	}
+	return m.c
+}
+
+// learner counts the pods that arrive. One goroutine at a time.
+type learner struct {
+	c     *C.krux_cluster
+	mixes uint64 // made so far
+}
+
+func newLearner() (*learner, error) {
+	c := C.krux_cluster_new()
+	if c == nil {
+		return nil, errors.New("no memory for the engine")
+	}
+	l := &learner{c: c}
+	runtime.AddCleanup(l, func(c *C.krux_cluster) { C.krux_cluster_free(c) }, c)
+	return l, nil
+}
+
+// learn tells of a pod that has arrived; r = nil: one that asks for no GPU. It
+// gives the new mix when it is time for one, else nil.
+func (l *learner) learn(r *request) *mix {
+	var containers []C.krux_container
+	var ask C.krux_pod
+	if r != nil {
+		containers, ask = cContainers(r.containers), r.ask.c
+	}
+	if C.krux_cluster_learn(l.c, &ask, first(containers), C.size_t(len(containers))) != 1 {
+		return nil
+	}
+	c := C.krux_cluster_mix(l.c)
+	runtime.KeepAlive(l)
+	if c == nil {
+		return nil
+	}
+	l.mixes++
+	m := &mix{c, l.mixes}
+	runtime.AddCleanup(m, func(c *C.krux_mix) { C.krux_mix_free(c) }, c)
+	return m
 }
 
 // plan places all containers of a pod on one node's GPUs. plans[i] belongs to
 // containers[i], and is nil when the verdict is not "fits".
-func plan(gpus []gpuState, containers []container) (plans [][]placedGPU, v verdict) {
-	cg, cc := cGPUs(gpus), cContainers(containers)
-	placements := make([]C.krux_placement, len(containers))
-	C.krux_plan(nil, nil, first(cg), C.size_t(len(cg)), nil, first(cc), C.size_t(len(cc)), first(placements), &v.c)
+func plan(host *hostState, gpus []gpuState, r *request) (plans [][]placedGPU, v verdict) {
+	placements := make([]C.krux_placement, len(r.containers))
+	cc := cContainers(r.containers)
+	C.krux_plan(r.mix.pointer(), &host.c, (*C.krux_gpu)(unsafe.Pointer(first(gpus))), C.size_t(len(gpus)), &r.ask.c,
+		first(cc), C.size_t(len(cc)), first(placements), &v.c)
+	runtime.KeepAlive(r.mix)
 	if !v.fits() {
 		return nil, v
 	}
-	plans = make([][]placedGPU, len(containers))
+	plans = make([][]placedGPU, len(r.containers))
 	for i := range placements {
 		p := &placements[i]
 		for k := 0; k < int(p.count); k++ {
@@ -145,6 +283,21 @@ func plan(gpus []gpuState, containers []container) (plans [][]placedGPU, v verdi
 		}
 	}
 	return plans, v
+}
+
+// classKey tells requests apart that the engine could answer differently.
+func classKey(r *request) string {
+	cc := cContainers(r.containers)
+	size := unsafe.Sizeof(C.krux_container{})
+	key := make([]byte, 0, unsafe.Sizeof(r.ask.c)+size*uintptr(len(cc)))
+	key = append(key, unsafe.Slice((*byte)(unsafe.Pointer(&r.ask.c)), unsafe.Sizeof(r.ask.c))...)
+	return string(append(key, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(cc))), size*uintptr(len(cc)))...))
+}
+
+// memory is the container's memory of each GPU in MiB, and in percent
+// when it is asked for so; both 0: the whole GPU.
+func (c *container) memory() (mib uint64, percent uint32) {
+	return uint64(c.c.memory_mib), uint32(c.c.memory_percent)
 }
 
 // peak gives what a pod with these plans occupies of each of `gpus` GPUs.

@@ -39,12 +39,36 @@ func hintPodGone(_ klog.Logger, _ *v1.Pod, oldObj, _ any) (fwk.QueueingHint, err
 // watchPods keeps the ledger in step with the API server.
 func (k *Krux) watchPods(ctx context.Context) error {
 	informer := k.handle.SharedInformerFactory().Core().V1().Pods().Informer()
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	learner, err := newLearner()
+	if err != nil {
+		return err
+	}
+	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { k.podArrived(learner, obj) },
 		UpdateFunc: func(oldObj, newObj any) { k.podChanged(oldObj.(*v1.Pod), newObj.(*v1.Pod)) },
 		DeleteFunc: k.podGone,
 	})
 	go k.activateWaiting(ctx)
 	return err
+}
+
+// podArrived lets the engine learn what pods are typical here. At the start
+// these are the pods that are there: the mix survives a restart.
+func (k *Krux) podArrived(l *learner, obj any) {
+	pod, ok := obj.(*v1.Pod)
+	if !ok {
+		return
+	}
+	var r *request
+	if asksForGPU(pod) {
+		var err error
+		if r, err = k.parse(pod); err != nil {
+			return
+		}
+	}
+	if m := l.learn(r); m != nil {
+		k.mix.Store(m)
+	}
 }
 
 func (k *Krux) podChanged(old, now *v1.Pod) {
@@ -57,7 +81,7 @@ func (k *Krux) podChanged(old, now *v1.Pod) {
 	// kube-scheduler's queue gets the new pod by a handler of its own, and knows
 	// no event for annotations: the pod is tried again when the queue has it.
 	const queueHasIt = time.Second
-	for _, name := range []string{annotationGrant, annotationPolicy, annotationPriority} {
+	for _, name := range podAnnotations {
 		if old.Annotations[name] != now.Annotations[name] {
 			time.AfterFunc(queueHasIt, k.askActivation)
 			return
@@ -109,15 +133,16 @@ func (k *Krux) activateWaiting(ctx context.Context) {
 // reportOverlaps sends one event for each GPU whose grants exceed it. The engine
 // gives such a GPU to nobody until pods have left.
 func (k *Krux) reportOverlaps(node *v1.Node, use *nodeUse) {
-	for i, gpu := range use.gpus {
-		over := gpu.usedMiB > gpu.memoryMiB || gpu.usedCores > 100
+	for i := range use.gpus {
+		gpu := &use.gpus[i]
+		over := gpu.usedMiB() > gpu.memoryMiB() || gpu.usedCores() > 100
 		if !over && !k.anyOverlap.Load() {
 			continue
 		}
 		if k.noteOverlap(node.Name+"/"+use.names[i].uuid, over) {
 			k.warn(node, "KruxOvercommitted", fmt.Sprintf(
 				"GPU %s is granted %d of %d MiB and %d%% of its time: it takes no newcomers until pods there are deleted",
-				use.names[i].uuid, gpu.usedMiB, gpu.memoryMiB, gpu.usedCores))
+				use.names[i].uuid, gpu.usedMiB(), gpu.memoryMiB(), gpu.usedCores()))
 		}
 	}
 }

@@ -103,16 +103,23 @@ func newFixture(t testing.TB, nodes map[string][]uint64) *fixture {
 	return f
 }
 
+// binpack is a policy whose choices are easy to foresee.
+var binpack, _ = policyID("binpack")
+
 // restart gives a new plugin that knows nothing but the inventory.
 func (f *fixture) restart() {
 	old := f.k
-	k, err := newKrux(f.ctx, f.cluster)
+	k, err := newKrux(f.ctx, f.cluster, policies{binpack, binpack})
 	if err != nil {
 		f.Fatal(err)
 	}
 	k.inventory.synced.Store(true)
 	if old != nil {
-		k.inventory.nodes = old.inventory.nodes
+		k.inventory.models = old.inventory.models
+		old.inventory.nodes.Range(func(name, slot any) bool {
+			k.inventory.set(name.(string), slot.(*nodeSlot).inventory.Load().gpus)
+			return true
+		})
 	}
 	f.k = k
 }

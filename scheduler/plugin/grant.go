@@ -69,8 +69,8 @@ func checkGPUs(gpus []gpuGrant) error {
 			return fmt.Errorf("memMiB %d is out of range", gpu.MemoryMiB)
 		case gpu.Cores > 100:
 			return fmt.Errorf("cores %d is out of range", gpu.Cores)
-		case !slices.Contains(policies, gpu.Policy):
-			return fmt.Errorf("policy %.64q is unknown: use %s", gpu.Policy, strings.Join(policies, ", "))
+		case !slices.Contains(computePolicies, gpu.Policy):
+			return fmt.Errorf("policy %.64q is unknown: use %s", gpu.Policy, strings.Join(computePolicies, ", "))
 		case !slices.Contains(priorities, gpu.Priority):
 			return fmt.Errorf("priority %.64q is unknown: use %s", gpu.Priority, strings.Join(priorities, ", "))
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,6 +26,27 @@ type nodeGPU struct {
 	uuid, model string
 	memoryMiB   uint64
 	healthy     bool
+	cordoned    bool   // an operator keeps newcomers off: annotation krux.io/cordon
+	mig         bool   // in MIG mode: not shared
+	numa        uint32 // NUMA node + 1; 0 = not known
+	links       uint64 // bit i: NVLink to the node's GPU i
+	key         uint64 // uuid, as the engine knows it
+	modelID     uint32 // of models
+}
+
+// nodeInventory is what one KruxNode says. Immutable: a change is a new one.
+type nodeInventory struct {
+	gpus  []nodeGPU
+	index map[string]int // uuid -> place in gpus
+}
+
+func newNodeInventory(gpus []nodeGPU) *nodeInventory {
+	inv := &nodeInventory{gpus: gpus, index: make(map[string]int, len(gpus))}
+	for i := range gpus {
+		gpus[i].key = uuidKey(gpus[i].uuid)
+		inv.index[gpus[i].uuid] = i
+	}
+	return inv
 }
 
 // inventory holds the GPUs of every node, from the KruxNode objects.
@@ -36,20 +58,74 @@ type inventory struct {
 	onChange func(node string)
 	synced   atomic.Bool
 
-	mu    sync.RWMutex // guards nodes; the slices are never changed, only replaced
-	nodes map[string][]nodeGPU
+	nodes sync.Map // node name -> *nodeSlot
+
+	mu     sync.RWMutex // guards models, and writes to nodes
+	models []string     // a model's place is its id; at most maxModels - 1
+}
+
+// nodeSlot is what is known of a node with a KruxNode.
+type nodeSlot struct {
+	inventory atomic.Pointer[nodeInventory]
+	view      atomic.Pointer[view] // see view
 }
 
 func newInventory(onChange func(node string)) *inventory {
-	return &inventory{onChange: onChange, nodes: map[string][]nodeGPU{}}
+	return &inventory{onChange: onChange}
 }
 
-// gpus of a node; not known = false.
-func (inv *inventory) gpus(node string) ([]nodeGPU, bool) {
+// slot of a node; not known = nil.
+func (inv *inventory) slot(node string) *nodeSlot {
+	slot, ok := inv.nodes.Load(node)
+	if !ok {
+		return nil
+	}
+	return slot.(*nodeSlot)
+}
+
+// of a node; not known = nil.
+func (inv *inventory) of(node string) *nodeInventory {
+	if slot := inv.slot(node); slot != nil {
+		return slot.inventory.Load()
+	}
+	return nil
+}
+
+// noModel is the bit of a model that no GPU has.
+const noModel = uint64(1) << (maxModels - 1)
+
+// modelBits gives the known models that a comma list names; a list that names
+// none gives noModel, an empty list 0.
+func (inv *inventory) modelBits(list string) uint64 {
+	if list == "" {
+		return 0
+	}
 	inv.mu.RLock()
 	defer inv.mu.RUnlock()
-	gpus, ok := inv.nodes[node]
-	return gpus, ok
+	bits := uint64(0)
+	for id, model := range inv.models {
+		if matchesModel(list, model) {
+			bits |= 1 << id
+		}
+	}
+	if bits == 0 {
+		return noModel
+	}
+	return bits
+}
+
+// modelID numbers models as they are met. inv.mu is held. When there are more
+// than the engine can tell apart, the others are one, with the last number.
+func (inv *inventory) modelID(model string) uint32 {
+	id := slices.Index(inv.models, model)
+	if id < 0 {
+		if len(inv.models) == maxModels-1 {
+			return maxModels - 2
+		}
+		id = len(inv.models)
+		inv.models = append(inv.models, model)
+	}
+	return uint32(id)
 }
 
 // run fills the inventory until ctx ends. It waits for the CRD by itself.
@@ -98,13 +174,31 @@ func (inv *inventory) update(logger klog.Logger, obj any) {
 }
 
 func (inv *inventory) set(node string, gpus []nodeGPU) {
-	inv.mu.Lock()
-	old, known := inv.nodes[node]
-	inv.nodes[node] = gpus
-	inv.mu.Unlock()
-	if !known || !slices.Equal(old, gpus) {
+	if inv.replace(node, gpus) {
 		inv.onChange(node)
 	}
+}
+
+// replace says whether anything is new.
+func (inv *inventory) replace(node string, gpus []nodeGPU) bool {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	for i := range gpus {
+		gpus[i].modelID = inv.modelID(gpus[i].model)
+	}
+	fresh := newNodeInventory(gpus)
+	slot := inv.slot(node)
+	if slot == nil {
+		slot = &nodeSlot{}
+		slot.inventory.Store(fresh)
+		inv.nodes.Store(node, slot)
+		return true
+	}
+	if slices.Equal(slot.inventory.Load().gpus, gpus) {
+		return false
+	}
+	slot.inventory.Store(fresh)
+	return true
 }
 
 func (inv *inventory) remove(obj any) {
@@ -116,8 +210,8 @@ func (inv *inventory) remove(obj any) {
 		return
 	}
 	inv.mu.Lock()
-	delete(inv.nodes, object.GetName())
-	inv.mu.Unlock()
+	defer inv.mu.Unlock()
+	inv.nodes.Delete(object.GetName())
 }
 
 // parseKruxNode gives the usable GPUs, and an error about the others.
@@ -144,7 +238,49 @@ func parseKruxNode(object *unstructured.Unstructured) ([]nodeGPU, error) {
 		}
 		gpus = append(gpus, gpu)
 	}
+	readLinks(list, gpus)
+	cordon(object.GetAnnotations()[annotationCordon], gpus)
 	return gpus, firstErr
+}
+
+// readLinks turns names of linked GPUs into bits; links must be told by both ends.
+func readLinks(list []any, gpus []nodeGPU) {
+	told := make([]uint64, len(gpus))
+	place := map[string]int{}
+	for i := range gpus {
+		place[gpus[i].uuid] = i
+	}
+	for _, entry := range list {
+		fields, _ := entry.(map[string]any)
+		uuid, _ := fields["uuid"].(string)
+		names, _ := fields["linkedTo"].([]any)
+		i, ok := place[uuid]
+		for _, name := range names {
+			text, _ := name.(string)
+			if k, known := place[text]; ok && known && k != i {
+				told[i] |= 1 << k
+			}
+		}
+	}
+	for i := range gpus {
+		for k := range gpus {
+			if told[i]>>k&1 == 1 && told[k]>>i&1 == 1 {
+				gpus[i].links |= 1 << k
+			}
+		}
+	}
+}
+
+// cordon reads the operator's list: UUIDs, or "all".
+func cordon(list string, gpus []nodeGPU) {
+	for word := range strings.SplitSeq(list, ",") {
+		word = strings.TrimSpace(word)
+		for i := range gpus {
+			if word == "all" || word == gpus[i].uuid {
+				gpus[i].cordoned = true
+			}
+		}
+	}
 }
 
 func parseGPU(entry any) (nodeGPU, error) {
@@ -156,11 +292,18 @@ func parseGPU(entry any) (nodeGPU, error) {
 	model, _ := fields["model"].(string)
 	memory, _ := fields["memoryMiB"].(int64)
 	healthy, _ := fields["healthy"].(bool)
+	mig, _ := fields["mig"].(bool)
+	numa, hasNUMA := fields["numaNode"].(int64)
 	if !gpuUUID.MatchString(uuid) {
 		return nodeGPU{}, fmt.Errorf("uuid %.64q is malformed", uuid)
 	}
 	if memory < 1 || memory > maxMemoryMiB {
 		return nodeGPU{}, fmt.Errorf("memoryMiB is missing or out of range")
 	}
-	return nodeGPU{uuid: uuid, model: model, memoryMiB: uint64(memory), healthy: healthy}, nil
+	gpu := nodeGPU{uuid: uuid, model: model, memoryMiB: uint64(memory), healthy: healthy, mig: mig}
+	const maxNUMA = 1024
+	if hasNUMA && numa >= 0 && numa < maxNUMA {
+		gpu.numa = uint32(numa) + 1
+	}
+	return gpu, nil
 }

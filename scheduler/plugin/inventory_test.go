@@ -35,7 +35,7 @@ func TestKruxNodeIsReadAndItsFaultsAreLeftOut(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "spec.gpus[1]: uuid "+uuidOf(1)+" is there twice") {
 		t.Errorf("error: %v", err)
 	}
-	want := []nodeGPU{{uuidOf(1), "test", 1000, true}, {uuidOf(4), "test", 2000, false}}
+	want := []nodeGPU{{uuid: uuidOf(1), model: "test", memoryMiB: 1000, healthy: true}, {uuid: uuidOf(4), model: "test", memoryMiB: 2000}}
 	if len(gpus) != 2 || gpus[0] != want[0] || gpus[1] != want[1] {
 		t.Errorf("got %+v", gpus)
 	}
@@ -77,16 +77,16 @@ func TestInventoryFollowsTheObjects(t *testing.T) {
 	go inv.run(t.Context(), client)
 	for synced := false; !synced; synced = receive(t, changes) == "" {
 	}
-	if gpus, ok := inv.gpus("n"); !ok || len(gpus) != 1 || !inv.synced.Load() {
-		t.Fatalf("after the start: %v %v", gpus, ok)
+	if n := inv.of("n"); n == nil || len(n.gpus) != 1 || !inv.synced.Load() {
+		t.Fatalf("after the start: %v", n)
 	}
 	sick := kruxNode("n", gpuFields(uuidOf(1), 1000, false))
 	if _, err := client.Resource(kruxNodes).Update(t.Context(), sick, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	receive(t, changes)
-	if gpus, _ := inv.gpus("n"); len(gpus) != 1 || gpus[0].healthy {
-		t.Fatalf("after a GPU fell sick: %v", gpus)
+	if n := inv.of("n"); len(n.gpus) != 1 || n.gpus[0].healthy {
+		t.Fatalf("after a GPU fell sick: %v", n.gpus)
 	}
 }
 

@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -24,7 +23,11 @@ type Krux struct {
 	handle    fwk.Handle
 	inventory *inventory
 	ledger    *ledger
-	activate  chan struct{} // asks for the waiting Krux pods to be tried again
+	views     *views
+	defaults  policies
+	wide      marks               // pods whose next try is over all nodes
+	mix       atomic.Pointer[mix] // learnt; nil = the shipped one
+	activate  chan struct{}       // asks for the waiting Krux pods to be tried again
 
 	mu             sync.Mutex // guards the following
 	lastGeneration uint64
@@ -35,6 +38,7 @@ type Krux struct {
 var (
 	_ fwk.PreFilterPlugin   = &Krux{}
 	_ fwk.FilterPlugin      = &Krux{}
+	_ fwk.PostFilterPlugin  = &Krux{}
 	_ fwk.PreScorePlugin    = &Krux{}
 	_ fwk.ScorePlugin       = &Krux{}
 	_ fwk.ScoreExtensions   = &Krux{}
@@ -46,14 +50,15 @@ var (
 
 // New is the plugin's factory for kube-scheduler. ctx ends with the scheduler.
 func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-	if args != nil {
-		return nil, errors.New("plugin Krux takes no arguments: remove its pluginConfig")
+	defaults, err := parseArgs(args)
+	if err != nil {
+		return nil, fmt.Errorf("plugin Krux: %w", err)
 	}
 	client, err := dynamic.NewForConfig(handle.KubeConfig())
 	if err != nil {
 		return nil, fmt.Errorf("plugin Krux: client for KruxNode objects: %w", err)
 	}
-	k, err := newKrux(ctx, handle)
+	k, err := newKrux(ctx, handle, defaults)
 	if err != nil {
 		return nil, err
 	}
@@ -62,10 +67,12 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugi
 }
 
 // newKrux is New without the KruxNode watch: tests fill the inventory.
-func newKrux(ctx context.Context, handle fwk.Handle) (*Krux, error) {
+func newKrux(ctx context.Context, handle fwk.Handle, defaults policies) (*Krux, error) {
 	k := &Krux{
 		handle:   handle,
 		ledger:   newLedger(),
+		views:    newViews(),
+		defaults: defaults,
 		activate: make(chan struct{}, 1),
 		overlaps: map[string]bool{},
 	}
@@ -105,10 +112,12 @@ func requestOf(state fwk.CycleState) *request {
 	return r
 }
 
-// PreFilter reads the pod's request. It never narrows the nodes: those left out
-// would count as beyond help, and preemption would evict pods from the rest.
-func (k *Krux) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	r, err := parseRequest(pod)
+// PreFilter reads the pod's request and finds the best nodes; see narrow.
+func (k *Krux) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if !asksForGPU(pod) {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	r, err := k.parse(pod)
 	if err == nil && r == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
@@ -122,7 +131,12 @@ func (k *Krux) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
 			"krux: the nodes' GPUs (KruxNode objects) have not been read yet")
 	}
+	r.class = k.views.class(r)
 	state.Write(requestKey, r)
+	if best := k.narrow(ctx, state, pod, r, nodes); len(best) > 0 {
+		r.narrowed = true
+		return &fwk.PreFilterResult{NodeNames: best}, nil
+	}
 	return nil, nil
 }
 
@@ -136,43 +150,38 @@ func (k *Krux) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, info
 	if r == nil {
 		return nil
 	}
-	use, status := k.useOf(info, pod.UID)
-	if status != nil {
-		return status
+	if pod.Spec.NodeName != "" {
+		return k.filterBound(r, pod, info)
 	}
-	if !use.placeNominees(use.nominees) {
-		return keptForNominee()
-	}
-	if _, v := use.place(r); !v.fits() {
-		return statusOf(v)
+	if a := k.answerFor(r, info); a.code != fwk.Success {
+		return fwk.NewStatus(a.code, a.reason) // a new one: the framework writes into it
 	}
 	return nil
 }
 
-// useOf counts what is used on the node, or says why it can take no Krux pod.
-func (k *Krux) useOf(info fwk.NodeInfo, self types.UID) (*nodeUse, *fwk.Status) {
-	gpus, ok := k.inventory.gpus(info.Node().Name)
-	if !ok || len(gpus) == 0 {
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) without Krux GPUs")
+// filterBound: the scheduler filters a bound pod again when its CPU or memory is
+// resized; it must not count against itself.
+func (k *Krux) filterBound(r *request, pod *v1.Pod, info fwk.NodeInfo) *fwk.Status {
+	inv, status := k.usable(info)
+	if status != nil {
+		return status
 	}
-	// Without slots the kubelet would run the pod without asking the device
-	// plugin, and NodeResourcesFit ignores a resource that a node never had.
-	if info.GetAllocatable().GetScalarResources()[resourceGPU] <= 0 {
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
-			"node(s) where the Krux device plugin is not registered (allocatable krux.io/gpu is 0)")
+	if a := k.ask(r, k.countUse(inv, info, pod.UID)); a.code != fwk.Success {
+		return fwk.NewStatus(a.code, a.reason)
 	}
-	return k.countUse(gpus, info, self), nil
+	return nil
 }
 
-func keptForNominee() *fwk.Status {
-	return fwk.NewStatus(fwk.Unschedulable, "node(s) whose free GPU share is kept for a pod that preempted others there")
-}
-
-func statusOf(v verdict) *fwk.Status {
-	if v.resolvable() {
-		return fwk.NewStatus(fwk.Unschedulable, v.reason())
+// usable gives the node's GPUs, or says why it can take no Krux pod.
+func (k *Krux) usable(info fwk.NodeInfo) (*nodeInventory, *fwk.Status) {
+	inv := k.inventory.of(info.Node().Name)
+	if inv == nil {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, noGPUs)
 	}
-	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, v.reason())
+	if text := refusal(inv, info); text != "" {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)
+	}
+	return inv, nil
 }
 
 // Reserve fixes the pod's GPUs by name and enters them in the ledger.
@@ -189,12 +198,14 @@ func (k *Krux) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, nod
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("krux: node %q: %w", nodeName, err))
 	}
-	use, status := k.useOf(info, pod.UID)
+	inv, status := k.usable(info)
 	if status != nil {
 		return fwk.AsStatus(fmt.Errorf("krux: node %q has changed: %w", nodeName, status.AsError()))
 	}
+	// Not the remembered view: for a pod group the pod itself is in the snapshot.
+	use := k.countUse(inv, info, pod.UID)
 	k.addAssumed(use, info, nodeName, pod.UID)
-	use.placeNominees(k.nominees(pod, nodeName))
+	k.placeNominees(use, k.nominees(pod, nodeName))
 	plans, v := use.place(r)
 	if !v.fits() {
 		return fwk.AsStatus(fmt.Errorf("krux: node %q has changed: %s", nodeName, v.reason()))

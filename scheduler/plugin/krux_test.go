@@ -335,7 +335,7 @@ func TestLostAnswerOfABinding(t *testing.T) {
 	}
 }
 
-func TestScoresAreDistinctRanksTightestFirst(t *testing.T) {
+func TestTheBestNodeAloneHasTheHighestScore(t *testing.T) {
 	f := newFixture(t, map[string][]uint64{"loose": {1000}, "tight": {500}, "also": {1000}})
 	pod, state := podOf("p", "gpu=1 gpumem=500 gpucores=50"), framework.NewCycleState()
 	f.k.PreFilter(f.ctx, state, pod, nil)
@@ -348,7 +348,7 @@ func TestScoresAreDistinctRanksTightestFirst(t *testing.T) {
 		scores = append(scores, fwk.NodeScore{Name: node, Score: score})
 	}
 	f.k.NormalizeScore(f.ctx, state, pod, scores)
-	for i, want := range []int64{0, 100, 50} {
+	for i, want := range []int64{0, 100, 0} {
 		if scores[i].Score != want {
 			t.Errorf("%s: %d, want %d", scores[i].Name, scores[i].Score, want)
 		}

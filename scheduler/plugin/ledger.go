@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"maps"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -27,11 +28,35 @@ type entry struct {
 // Reserve on, and of all others that it has met, from their grants. Entries are
 // immutable. All methods may be called from any goroutine.
 type ledger struct {
-	mu   sync.RWMutex // guards pods
-	pods map[types.UID]*entry
+	mu      sync.RWMutex // guards the following
+	pods    map[types.UID]*entry
+	assumed map[string]map[types.UID]*entry // by node: those not yet known to be bound
 }
 
-func newLedger() *ledger { return &ledger{pods: map[types.UID]*entry{}} }
+func newLedger() *ledger {
+	return &ledger{pods: map[types.UID]*entry{}, assumed: map[string]map[types.UID]*entry{}}
+}
+
+// set replaces the entry; nil removes it. l.mu is held.
+func (l *ledger) set(uid types.UID, e *entry) {
+	if old := l.pods[uid]; old != nil && old.assumed {
+		delete(l.assumed[old.node], uid)
+		if len(l.assumed[old.node]) == 0 {
+			delete(l.assumed, old.node)
+		}
+	}
+	if e == nil {
+		delete(l.pods, uid)
+		return
+	}
+	l.pods[uid] = e
+	if e.assumed {
+		if l.assumed[e.node] == nil {
+			l.assumed[e.node] = map[types.UID]*entry{}
+		}
+		l.assumed[e.node][uid] = e
+	}
+}
 
 func (l *ledger) get(uid types.UID) *entry {
 	l.mu.RLock()
@@ -43,7 +68,7 @@ func (l *ledger) get(uid types.UID) *entry {
 func (l *ledger) put(uid types.UID, e *entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.pods[uid] = e
+	l.set(uid, e)
 }
 
 // putIfAbsent gives the entry that holds in the end.
@@ -53,7 +78,7 @@ func (l *ledger) putIfAbsent(uid types.UID, e *entry) *entry {
 	if old := l.pods[uid]; old != nil {
 		return old
 	}
-	l.pods[uid] = e
+	l.set(uid, e)
 	return e
 }
 
@@ -62,7 +87,7 @@ func (l *ledger) undo(uid types.UID, generation uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e := l.pods[uid]; e != nil && e.generation == generation {
-		delete(l.pods, uid)
+		l.set(uid, nil)
 	}
 }
 
@@ -73,26 +98,34 @@ func (l *ledger) confirm(uid types.UID) {
 	if e := l.pods[uid]; e != nil && e.assumed {
 		confirmed := *e
 		confirmed.assumed = false
-		l.pods[uid] = &confirmed
+		l.set(uid, &confirmed)
 	}
 }
 
 func (l *ledger) remove(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.pods, uid)
+	l.set(uid, nil)
+}
+
+// keepOnly removes entries, but not assumed ones, of pods that are not there:
+// those whose deletion this process did not see. It gives their number.
+func (l *ledger) keepOnly(there map[types.UID]bool) (gone int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for uid, e := range l.pods {
+		if !e.assumed && !there[uid] {
+			l.set(uid, nil)
+			gone++
+		}
+	}
+	return gone
 }
 
 // assumedOn gives the pods of this process on the node that are not yet known
-// to be bound.
+// to be bound. The map is the caller's.
 func (l *ledger) assumedOn(node string) map[types.UID]*entry {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	found := map[types.UID]*entry{}
-	for uid, e := range l.pods {
-		if e.assumed && e.node == node {
-			found[uid] = e
-		}
-	}
-	return found
+	return maps.Clone(l.assumed[node])
 }

@@ -11,7 +11,23 @@ const (
 	annotationGrant    = "krux.io/grant"
 	annotationPolicy   = "krux.io/compute-policy"
 	annotationPriority = "krux.io/priority"
+
+	annotationUseType    = "krux.io/use-gpu-type"
+	annotationNoType     = "krux.io/no-gpu-type"
+	annotationUseUUID    = "krux.io/use-gpu-uuid"
+	annotationNoUUID     = "krux.io/no-gpu-uuid"
+	annotationNodePolicy = "krux.io/node-policy"
+	annotationGPUPolicy  = "krux.io/gpu-policy"
+
+	// On a KruxNode, written by operators: UUIDs of GPUs that take no newcomers.
+	annotationCordon = "krux.io/cordon"
 )
+
+// podAnnotations are those of users: a waiting pod is tried again when one changes.
+var podAnnotations = []string{
+	annotationGrant, annotationPolicy, annotationPriority, annotationUseType, annotationNoType,
+	annotationUseUUID, annotationNoUUID, annotationNodePolicy, annotationGPUPolicy,
+}
 
 // Limits of a grant; protocol/grant.h.
 const (
@@ -22,6 +38,8 @@ const (
 )
 
 var (
-	policies   = []string{"balance", "fixed", "none"}
-	priorities = []string{"latency", "normal", "batch"}
+	computePolicies = []string{"balance", "fixed", "none"}
+	priorities      = []string{"latency", "normal", "batch"}
+	nodePolicies    = []string{"fragmentation", "binpack", "spread"}
+	gpuPolicies     = []string{"fragmentation", "binpack", "spread", "topology"}
 )

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
 )
 
 // request is what a pod asks of Krux, valid. Containers that ask for no GPU are
@@ -15,12 +16,31 @@ type request struct {
 	containers []container
 	policy     string
 	priority   string
+	selection  selection
+
+	// Set by Krux.parse, which knows the cluster.
+	ask podAsk
+	mix *mix
+	// Set by PreFilter.
+	class    *class
+	narrowed bool // the framework sees only the best nodes
 }
+
+// selection is which GPUs the pod may have, as the user wrote it, checked.
+type selection struct {
+	useTypes, noTypes string // comma lists of models
+	useUUIDs, noUUIDs []uint64
+	policies          policies
+}
+
+// policies say how nodes are ranked and which of a node's GPUs are taken; ids
+// of the engine.
+type policies struct{ node, gpu uint32 }
 
 // parseRequest gives nil for a pod that asks for nothing of Krux, and an error
 // whose text is for the user when what it asks for is wrong.
-func parseRequest(pod *v1.Pod) (*request, error) {
-	r := &request{}
+func parseRequest(pod *v1.Pod, defaults policies) (*request, error) {
+	r := &request{selection: selection{policies: defaults}}
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
 		if err := r.add(c, initKind(c)); err != nil {
@@ -41,6 +61,31 @@ func parseRequest(pod *v1.Pod) (*request, error) {
 	if err := r.readAnnotations(pod); err != nil {
 		return nil, err
 	}
+	if err := r.selection.read(pod); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// hostRequests is all that the pod requests, as NodeResourcesFit counts it.
+func hostRequests(pod *v1.Pod) v1.ResourceList {
+	return resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+}
+
+// parse is parseRequest with what only the cluster knows.
+func (k *Krux) parse(pod *v1.Pod) (*request, error) {
+	r, err := parseRequest(pod, k.defaults)
+	if err != nil || r == nil {
+		return nil, err
+	}
+	s := &r.selection
+	r.mix = k.mix.Load()
+	r.ask.setPolicies(s.policies.node, s.policies.gpu)
+	r.ask.setUUIDs(s.useUUIDs, s.noUUIDs)
+	r.ask.setModels(k.inventory.modelBits(s.useTypes), k.inventory.modelBits(s.noTypes))
+	const mib = 1 << 20
+	host := hostRequests(pod)
+	r.ask.setHost(host.Cpu().MilliValue(), host.Memory().Value()/mib)
 	return r, nil
 }
 
@@ -89,7 +134,7 @@ func quantity(c *v1.Container, name v1.ResourceName) *int64 {
 
 func (r *request) readAnnotations(pod *v1.Pod) error {
 	var err error
-	if r.policy, err = word(pod, annotationPolicy, policies, "balance"); err != nil {
+	if r.policy, err = word(pod, annotationPolicy, computePolicies, "balance"); err != nil {
 		return err
 	}
 	if r.priority, err = word(pod, annotationPriority, priorities, "normal"); err != nil {
@@ -112,6 +157,73 @@ func word(pod *v1.Pod, annotation string, allowed []string, unset string) (strin
 		return "", fmt.Errorf("annotation %s is %.64q: use %s", annotation, value, strings.Join(allowed, ", "))
 	}
 	return value, nil
+}
+
+// maxListBytes bounds a list of models or UUIDs.
+const maxListBytes = 2048
+
+func (s *selection) read(pod *v1.Pod) error {
+	var err error
+	if s.useTypes, err = list(pod, annotationUseType); err != nil {
+		return err
+	}
+	if s.noTypes, err = list(pod, annotationNoType); err != nil {
+		return err
+	}
+	if s.useUUIDs, err = uuids(pod, annotationUseUUID); err != nil {
+		return err
+	}
+	if s.noUUIDs, err = uuids(pod, annotationNoUUID); err != nil {
+		return err
+	}
+	if err := policy(pod, annotationNodePolicy, nodePolicies, &s.policies.node); err != nil {
+		return err
+	}
+	return policy(pod, annotationGPUPolicy, gpuPolicies, &s.policies.gpu)
+}
+
+// list is empty when the annotation is not there.
+func list(pod *v1.Pod, annotation string) (string, error) {
+	text, ok := pod.Annotations[annotation]
+	if !ok {
+		return "", nil
+	}
+	if strings.Trim(text, ", ") == "" {
+		return "", fmt.Errorf("annotation %s is empty: write names with commas between them, or remove it", annotation)
+	}
+	if len(text) > maxListBytes || strings.ContainsRune(text, 0) {
+		return "", fmt.Errorf("annotation %s is longer than %d bytes or no text: make it shorter", annotation, maxListBytes)
+	}
+	return text, nil
+}
+
+func uuids(pod *v1.Pod, annotation string) ([]uint64, error) {
+	text, err := list(pod, annotation)
+	if err != nil || text == "" {
+		return nil, err
+	}
+	var keys []uint64
+	for word := range strings.SplitSeq(text, ",") {
+		if word = strings.TrimSpace(word); word == "" {
+			continue
+		}
+		if !gpuUUID.MatchString(word) {
+			return nil, fmt.Errorf("annotation %s names %.64q: write names as kubectl get kruxnodes -o yaml shows them (GPU-…)", annotation, word)
+		}
+		keys = append(keys, uuidKey(word))
+	}
+	if len(keys) > maxUUIDs {
+		return nil, fmt.Errorf("annotation %s names %d GPUs: at most %d can be named", annotation, len(keys), maxUUIDs)
+	}
+	return keys, nil
+}
+
+func policy(pod *v1.Pod, annotation string, allowed []string, id *uint32) error {
+	name, err := word(pod, annotation, allowed, "")
+	if err == nil && name != "" {
+		*id, _ = policyID(name)
+	}
+	return err
 }
 
 // maxAnnotationBytes is what the API server accepts for all annotations of an

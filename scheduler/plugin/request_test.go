@@ -106,7 +106,7 @@ func TestManifests(t *testing.T) {
 	}
 	for _, row := range rows {
 		t.Run(row.what, func(t *testing.T) {
-			r, err := parseRequest(row.pod)
+			r, err := parseRequest(row.pod, policies{})
 			if err == nil && r != nil {
 				err = r.checkUnbound(row.pod)
 			}
@@ -155,7 +155,7 @@ func TestInitContainersAndSidecarsAreToldApart(t *testing.T) {
 		{Name: "init", Resources: resources},
 		{Name: "side", Resources: resources, RestartPolicy: &always},
 	}
-	r, err := parseRequest(pod)
+	r, err := parseRequest(pod, policies{})
 	if err != nil {
 		t.Fatal(err)
 	}

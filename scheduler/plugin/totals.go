@@ -59,7 +59,7 @@ func (t *totals) start(ctx context.Context, nodes coreinformers.NodeInformer) er
 
 // check looks at the node soon.
 func (t *totals) check(node string) {
-	if _, ok := t.k.inventory.gpus(node); ok {
+	if t.k.inventory.of(node) != nil {
 		t.queue.Add(node)
 	}
 }
@@ -92,8 +92,11 @@ func (t *totals) sync(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	gpus, _ := t.k.inventory.gpus(name)
-	missing := missingTotals(node, gpus)
+	inv := t.k.inventory.of(name)
+	if inv == nil {
+		return nil
+	}
+	missing := missingTotals(node, inv.gpus)
 	if len(missing) == 0 {
 		return nil
 	}

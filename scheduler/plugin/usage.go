@@ -19,14 +19,18 @@ type nodeUse struct {
 	gpus  []gpuState // as in names
 	names []nodeGPU
 	index map[string]int
+	host  hostState
 	// nominees in the NodeInfo: pods that the scheduler counts here although
 	// they are not placed yet.
 	nominees []*v1.Pod
 }
 
 // countUse adds up the pods of the NodeInfo except `self`.
-func (k *Krux) countUse(names []nodeGPU, info fwk.NodeInfo, self types.UID) *nodeUse {
-	use := newNodeUse(names, slotsPerGPU(info, len(names)))
+func (k *Krux) countUse(inv *nodeInventory, info fwk.NodeInfo, self types.UID) *nodeUse {
+	use := newNodeUse(inv, slotsPerGPU(info, len(inv.gpus)))
+	const mib = 1 << 20
+	room, used := info.GetAllocatable(), info.GetRequested()
+	use.host = newHostState(room.GetMilliCPU(), used.GetMilliCPU(), room.GetMemory()/mib, used.GetMemory()/mib)
 	for _, pi := range info.GetPods() {
 		switch pod := pi.GetPod(); {
 		case pod.UID == self:
@@ -40,11 +44,10 @@ func (k *Krux) countUse(names []nodeGPU, info fwk.NodeInfo, self types.UID) *nod
 	return use
 }
 
-func newNodeUse(names []nodeGPU, slots uint32) *nodeUse {
-	use := &nodeUse{names: names, gpus: make([]gpuState, len(names)), index: make(map[string]int, len(names))}
-	for i, gpu := range names {
-		use.index[gpu.uuid] = i
-		use.gpus[i] = gpuState{memoryMiB: gpu.memoryMiB, healthy: gpu.healthy, slots: slots}
+func newNodeUse(inv *nodeInventory, slots uint32) *nodeUse {
+	use := &nodeUse{names: inv.gpus, gpus: make([]gpuState, len(inv.gpus)), index: inv.index}
+	for i := range inv.gpus {
+		use.gpus[i] = newGPUState(&inv.gpus[i], slots)
 	}
 	return use
 }
@@ -62,20 +65,24 @@ func slotsPerGPU(info fwk.NodeInfo, gpus int) uint32 {
 // add charges shares; those of GPUs that the node no longer has count nowhere.
 func (use *nodeUse) add(shares []podShare) {
 	for _, s := range shares {
-		i, ok := use.index[s.uuid]
-		if !ok {
-			continue
+		if i, ok := use.index[s.uuid]; ok {
+			use.gpus[i].add(s.share)
 		}
-		gpu := &use.gpus[i]
-		gpu.usedMiB += s.memoryMiB
-		gpu.usedCores += s.cores
-		gpu.usedSlots += s.slots
-		gpu.exclusive = gpu.exclusive || s.exclusive
 	}
 }
 
+// clone can be charged without changing the original.
+func (use *nodeUse) clone() *nodeUse {
+	c := *use
+	c.gpus = slices.Clone(use.gpus)
+	c.nominees = slices.Clone(use.nominees)
+	return &c
+}
+
 // place plans the pod beside what is used already.
-func (use *nodeUse) place(r *request) ([][]placedGPU, verdict) { return plan(use.gpus, r.containers) }
+func (use *nodeUse) place(r *request) ([][]placedGPU, verdict) {
+	return plan(&use.host, use.gpus, r)
+}
 
 // sharesFor gives the plan's peaks by GPU name.
 func (use *nodeUse) sharesFor(r *request, plans [][]placedGPU) ([]podShare, error) {
@@ -96,12 +103,12 @@ func (use *nodeUse) sharesFor(r *request, plans [][]placedGPU) ([]podShare, erro
 // pod at hand leaves them their room; the highest priority comes first. False
 // when one of them does not fit yet: then nobody of its priority or below may
 // take what it waits for.
-func (use *nodeUse) placeNominees(nominees []*v1.Pod) bool {
+func (k *Krux) placeNominees(use *nodeUse, nominees []*v1.Pod) bool {
 	slices.SortFunc(nominees, func(a, b *v1.Pod) int {
 		return cmp.Or(cmp.Compare(corev1helpers.PodPriority(b), corev1helpers.PodPriority(a)), cmp.Compare(a.UID, b.UID))
 	})
 	for _, pod := range nominees {
-		r, err := parseRequest(pod)
+		r, err := k.parse(pod)
 		if err != nil || r == nil {
 			continue
 		}
@@ -120,16 +127,24 @@ func (use *nodeUse) placeNominees(nominees []*v1.Pod) bool {
 
 // asksForGPU says whether the pod is one of ours, without reading its request.
 func asksForGPU(pod *v1.Pod) bool {
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			for _, name := range []v1.ResourceName{resourceGPU, resourceMemory, resourceMemoryPercent, resourceCores} {
-				if quantity(&list[i], name) != nil {
+	return anyAsks(pod.Spec.Containers) || anyAsks(pod.Spec.InitContainers)
+}
+
+func anyAsks(containers []v1.Container) bool {
+	for i := range containers {
+		for _, list := range []v1.ResourceList{containers[i].Resources.Limits, containers[i].Resources.Requests} {
+			for name := range list {
+				if isOurs(name) {
 					return true
 				}
 			}
 		}
 	}
 	return false
+}
+
+func isOurs(name v1.ResourceName) bool {
+	return name == resourceGPU || name == resourceMemory || name == resourceMemoryPercent || name == resourceCores
 }
 
 // sharesOf gives what a bound or assumed pod occupies. The ledger goes before

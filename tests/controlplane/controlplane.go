@@ -59,6 +59,8 @@ func RunAsScheduler() {
 type Plane struct {
 	// Root is the repository's folder, URL the API server's address.
 	Root, URL string
+	// SchedulerURL serves the running scheduler's /metrics and /debug/pprof to anybody here.
+	SchedulerURL string
 
 	bin, folder string
 	processes   []*exec.Cmd
@@ -235,9 +237,12 @@ func (p *Plane) StartScheduler(config string) error {
 		return err
 	}
 	defer os.Unsetenv(asCommand)
+	port := freePort()
+	p.SchedulerURL = fmt.Sprintf("https://127.0.0.1:%d", port)
 	p.scheduler, err = p.command("scheduler", executable, "--config", p.Path("scheduler.yaml"), "-v=2",
-		"--secure-port", fmt.Sprint(freePort()), "--bind-address", "127.0.0.1", "--cert-dir", p.Path("scheduler-certs"),
-		"--authentication-skip-lookup", "--authorization-kubeconfig", p.Path("scheduler"))
+		"--secure-port", fmt.Sprint(port), "--bind-address", "127.0.0.1", "--cert-dir", p.Path("scheduler-certs"),
+		"--authentication-skip-lookup", "--authorization-kubeconfig", p.Path("scheduler"),
+		"--authorization-always-allow-paths", "/healthz,/readyz,/livez,/metrics,/debug/*")
 	return err
 }
 
