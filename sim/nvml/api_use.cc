@@ -4,6 +4,7 @@
 
 #include "common/clock.h"
 #include "sim/nvml/library.h"
+#include "sim/state/share.h"
 
 using krux::sim::Card;
 using krux::sim::ProcessUse;
@@ -27,7 +28,7 @@ nvmlReturn_t Fill(nvmlDevice_t device, unsigned int* count, Info* out, F make) {
 
 constexpr unsigned int kNoInstance = 0xffffffff;
 
-nvmlProcessInfo_t ProcessInfo(const Card&, const ProcessUse& use) {
+nvmlProcessInfo_t ProcessInfo(Card&, const ProcessUse& use) {
   return {static_cast<unsigned int>(use.pid), use.used_bytes, kNoInstance, kNoInstance};
 }
 
@@ -41,7 +42,8 @@ nvmlReturn_t Number(nvmlDevice_t device, unsigned int* out, unsigned int value) 
 bool IsBusy(nvmlDevice_t device) {
   uint32_t card = 0;
   krux::sim::SharedState* state = krux::sim::LibraryState();
-  return state != nullptr && krux::sim::CardOf(device, &card) && state->card(card).share.busy != 0;
+  return state != nullptr && krux::sim::CardOf(device, &card) &&
+         krux::sim::CardShare(&state->card(card)).ReadAt(state->Now()).busy != 0;
 }
 
 }  // namespace
@@ -87,7 +89,7 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsign
 }
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned int* count,
                                                   nvmlProcessInfo_v1_t* out) {
-  return Fill(device, count, out, [](const Card&, const ProcessUse& use) {
+  return Fill(device, count, out, [](Card&, const ProcessUse& use) {
     return nvmlProcessInfo_v1_t{static_cast<unsigned int>(use.pid), use.used_bytes};
   });
 }
@@ -119,12 +121,11 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device,
                                              nvmlProcessUtilizationSample_t* out,
                                              unsigned int* count, unsigned long long) {
   const auto now = static_cast<unsigned long long>(krux::MonotonicNow() / krux::kMicrosecond);
-  const nvmlReturn_t result =
-      Fill(device, count, out, [now](const Card& card, const ProcessUse& use) {
-        const unsigned int percent = krux::sim::SeatPercent(card, use.seat);
-        return nvmlProcessUtilizationSample_t{
-            static_cast<unsigned int>(use.pid), now, percent, percent / 4, 0, 0};
-      });
+  const nvmlReturn_t result = Fill(device, count, out, [now](Card& card, const ProcessUse& use) {
+    const unsigned int percent = krux::sim::SeatPercent(card, use.seat);
+    return nvmlProcessUtilizationSample_t{
+        static_cast<unsigned int>(use.pid), now, percent, percent / 4, 0, 0};
+  });
   if (result == NVML_SUCCESS && *count == 0) return NVML_ERROR_NOT_FOUND;
   return result;
 }

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "common/clock.h"
+#include "sim/state/share.h"
 
 namespace krux::sim {
 namespace {
@@ -78,15 +79,16 @@ nvmlReturn_t CopyText(const std::string& text, char* out, unsigned int size) {
 
 // The owner closes a window when it accounts for work. An old window that is still open belongs to
 // one that is idle, or that runs a single long piece of work.
-unsigned int SeatPercent(const Card& card, uint32_t index) {
+unsigned int SeatPercent(Card& card, uint32_t index) {
   constexpr Nanos kStale = kSecond;
   const Seat& seat = card.seats[index];
-  const Nanos age = MonotonicNow() - static_cast<Nanos>(seat.window_start_ns.load());
+  const Nanos now = LibraryState()->Now();
+  const Nanos age = now - static_cast<Nanos>(seat.window_start_ns.load());
   if (age < kStale) return seat.percent.load();
-  return (card.share.busy >> index & 1) != 0 ? 100 : 0;
+  return CardShare(&card).ReadAt(now).IsBusy(index) ? 100 : 0;
 }
 
-unsigned int CardPercent(const Card& card) {
+unsigned int CardPercent(Card& card) {
   unsigned int sum = 0;
   for (uint32_t i = 0; i < kSeatsPerCard; ++i) {
     if (card.seats[i].used_bytes.load() > 0) sum += SeatPercent(card, i);

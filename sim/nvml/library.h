@@ -25,8 +25,8 @@ std::string PciText(const Card& card);
 nvmlReturn_t CopyText(const std::string& text, char* out, unsigned int size);
 
 // Busy share of a seat and of the whole card, percent, over the last fifth of a second.
-unsigned int SeatPercent(const Card& card, uint32_t seat);
-unsigned int CardPercent(const Card& card);
+unsigned int SeatPercent(Card& card, uint32_t seat);
+unsigned int CardPercent(Card& card);
 
 #define KRUX_SIM_NVML_STATE(state)                                     \
   ::krux::sim::SharedState* const state = ::krux::sim::LibraryState(); \

@@ -14,11 +14,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "sim/state/turns.h"
+
 namespace krux::sim {
 
-constexpr uint64_t kStateMagic = 0x324d495358554b52;  // "RKUXSIM2", little endian
+constexpr uint64_t kStateMagic = 0x334d495358554b52;  // "RKUXSIM3", little endian
 constexpr uint32_t kMaxCards = 16;
-constexpr uint32_t kSeatsPerCard = 64;  // processes that use one card at a time
 constexpr uint32_t kMaxKernelCosts = 64;
 
 // What a kernel costs, by name. Cost = base_ns + parameter * picoseconds_per_unit / 1000.
@@ -43,14 +44,20 @@ struct alignas(128) Seat {
   std::atomic<uint32_t> wake;             // futex of the owner's executor; others bump it too
   std::atomic<uint64_t> own_pid;          // PidInNamespace of the owner, as it sees itself
   std::atomic<uint64_t> seen_pid;         // the same as a reader last saw it; written by readers
+  std::atomic<uint64_t> demand;           // until when it has work on the card (share.h)
+  std::atomic<uint64_t> settled_ns;       // virtual time up to which all that was due has happened
 };
 static_assert(sizeof(Seat) == 128);
 
-// Who is on the card and how far service has come; one 16-byte word, changed by compare-and-swap
-// (share.h), so that it is never half written.
-struct alignas(16) ShareWord {
-  uint64_t busy;   // bit i: seat i has a kernel on the card
-  uint64_t clock;  // low half: time of the last change; high half: service given until then
+// Whose turn it is on the card (turns.h), as share.h writes it; never written while it is the head.
+struct alignas(64) TurnsNode {
+  std::atomic<uint64_t> clock;
+  std::atomic<uint64_t> busy;
+  std::atomic<uint64_t> owner;  // low byte: seat + 1, 0: nobody; bit 8: its context is being loaded
+  std::atomic<uint64_t> phase_end;
+  std::atomic<uint64_t> served[kSeatsPerCard];
+  std::atomic<uint64_t> ran_until[kSeatsPerCard];
+  std::atomic<uint64_t> demand[kSeatsPerCard];
 };
 
 struct Card {
@@ -61,13 +68,18 @@ struct Card {
   uint32_t compute_major;
   uint32_t compute_minor;
   uint32_t pci_bus;
-  uint32_t switch_permille;  // what is left of the card when processes take turns, of 1000
   uint32_t threads_per_multiprocessor;
-  uint64_t context_bytes;                // memory cost of a context
+  uint32_t unused;
+  uint64_t context_bytes;     // memory cost of a context
+  int64_t slice_ns;           // TurnRules
+  int64_t drain_switch_ns;    //
+  int64_t preempt_switch_ns;  //
+  int64_t launch_ns;          // a kernel that finds its stream empty starts that much later
   std::atomic<uint64_t> stranger_bytes;  // memory taken outside of CUDA (krux-sim take)
   std::atomic<uint32_t> lost;            // 1: fell off the bus (krux-sim lose)
-  uint32_t unused;
-  ShareWord share;
+  uint32_t unused2;
+  std::atomic<uint64_t> head;          // which node holds the present turns (share.h)
+  TurnsNode nodes[kSeatsPerCard * 2];  // two of each seat
   Seat seats[kSeatsPerCard];
 };
 
@@ -79,6 +91,9 @@ struct State {
   uint32_t kernel_cost_count;
   uint32_t unused;
   char driver_name[32];  // as NVML says it, "580.95.05"
+  // 0: work takes real time (CLOCK_MONOTONIC). Else what the clock shows to everybody; it is moved
+  // on by SharedState::AdvanceVirtualTime alone.
+  std::atomic<uint64_t> virtual_ns;
   KernelCost kernel_costs[kMaxKernelCosts];
   Card cards[kMaxCards];
 };

@@ -1,18 +1,25 @@
-// How processes share one simulated card in time: a fluid model. With one busy process it gets all
-// of the card; n >= 2 get 1/n each of what task switching leaves. `Service` is what a process that
-// is on the card has been given, in nanoseconds of an exclusive card; it is the same for all that
-// are on it, so one shared pair (time, service) and the set of busy seats say everything.
+// The turns of a card's processes (sim/state/turns.h) in shared memory: read and changed by all of
+// them without a lock, and never half written.
 //
-// Used by the executor of each process; lock-free (one 16-byte compare-and-swap) and safe against
-// death at any instruction: a dead seat's bit is cleared by SharedState::ReleaseDead.
-// Slices and switch costs of real cards belong into this class.
+// A state is a node that is complete before `Card::head` points to it and is not written again
+// while it does. Each seat owns two nodes, so there is always one that is not the head; whoever
+// changes the state fills it and swaps the head by compare-and-swap. A process that dies in between
+// has changed nothing. The head counts its changes, so a reader knows whether what it copied was
+// whole.
+//
+// A seat's demand (until which level of service it has work) changes with each launch and is
+// therefore one store beside the nodes; it counts for the stay that it names.
+//
+// Thread rule: reading is free; changes for one seat are made by one thread at a time (the engine's
+// lock; for a dead seat whoever holds its lock). All values are taken as if others had written
+// garbage: they are brought into bounds, and no loop depends on them.
 #ifndef KRUX_SIM_STATE_SHARE_H_
 #define KRUX_SIM_STATE_SHARE_H_
 
 #include <cstdint>
 
-#include "common/clock.h"
 #include "sim/state/layout.h"
+#include "sim/state/turns.h"
 
 namespace krux::sim {
 
@@ -20,28 +27,58 @@ class CardShare {
  public:
   explicit CardShare(Card* card) : card_(card) {}
 
-  struct Sample {
-    uint64_t busy = 0;  // seats on the card
-    Nanos service = 0;  // service given until the sampled time; wraps (use ServiceBetween)
-    double rate = 0;    // service per nanosecond for each busy seat, at the sampled time
-  };
-  Sample Read(Nanos now) const;
+  TurnRules rules() const;
+  // As last written; its clock lies in the past, or a little ahead of what the caller calls now.
+  Turns Read() const { return Load().turns; }
+  // As it is at `now`, when nothing else happens.
+  Turns ReadAt(Nanos now) const;
 
-  // Service from one sample to a later one, >= 0.
-  static Nanos ServiceBetween(const Sample& from, const Sample& to);
-
-  // Puts the seat on the card, or takes it off, as of `at`; `at` may lie in the past (then it is
-  // moved up to the last change). Returns the time that counts.
-  Nanos Join(uint32_t seat, Nanos at);
-  Nanos Leave(uint32_t seat, Nanos at);
-  // Rewrites the pair for `now`; called at least once a minute while busy (halves wrap at 275 s).
-  void Refresh(Nanos now);
+  // Puts the seat on the card as of `at` (later if the state is ahead), with work for `work` more
+  // nanoseconds of service or kUnknownDemand. Returns the state after that.
+  Turns Join(uint32_t seat, Nanos at, Nanos work);
+  Turns Leave(uint32_t seat, Nanos at);
+  // Changes the level of service at which the work of a seat that is on the card ends.
+  void SetDemand(uint32_t seat, Nanos level);
+  // Writes the state of `now`, so that nobody has to walk through a long past.
+  void Refresh(uint32_t seat, Nanos now);
 
  private:
-  Nanos Change(uint64_t set, uint64_t clear, Nanos at);
-  double RateOf(uint64_t busy) const;
+  struct Copy {
+    Turns turns;
+    uint64_t demand_words[kSeatsPerCard];  // as in TurnsNode
+    uint64_t head;
+  };
+
+  Copy Load() const;
+  void LoadNode(const TurnsNode& node, Copy* copy) const;
+  void StoreNode(const Copy& copy, TurnsNode* node) const;
+  template <typename F>
+  Turns Change(uint32_t seat, Nanos at, F change);
 
   Card* card_;
+};
+
+// What one seat gets from its card from a time on: the engine's look into past and future.
+class SeatView {
+ public:
+  // At `from` the seat had been served up to `served`.
+  SeatView(const CardShare& share, uint32_t seat, Nanos from, Nanos served);
+
+  // True while the card knows that the seat has work, or has served it up to `level`.
+  bool Covers(Nanos level) const;
+  // When the seat will have been served up to `level`; kNever: not until `limit`. Moves the view.
+  Nanos WhenServed(Nanos level, Nanos limit);
+  // How far the seat has been served at `time`, which is not before one asked for earlier.
+  Nanos ServedAt(Nanos time);
+
+ private:
+  Nanos TimeInPast(Nanos level) const;
+
+  TurnRules rules_;
+  uint32_t seat_;
+  Nanos from_;
+  Nanos from_served_;
+  Turns turns_;
 };
 
 }  // namespace krux::sim

@@ -154,12 +154,14 @@ void SharedState::ClearSeat(uint32_t card, uint32_t index) {
   seat.pending_bytes.store(0);
   seat.used_bytes.store(0);
   seat.managed_bytes.store(0);
-  CardShare(&state_->cards[card]).Leave(index, MonotonicNow());
+  CardShare share(&state_->cards[card]);
+  if (share.Read().IsBusy(index)) share.Leave(index, Now());
   seat.percent.store(0);
   seat.busy_ns.store(0);
   seat.window_start_ns.store(0);
   seat.window_busy_ns.store(0);
   seat.seen_pid.store(0);
+  seat.settled_ns.store(0);
   seat.own_pid.store(0);
 }
 

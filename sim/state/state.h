@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "common/clock.h"
 #include "common/fd.h"
 #include "common/result.h"
 #include "sim/state/layout.h"
@@ -44,6 +45,19 @@ class SharedState {
 
   const State& data() const { return *state_; }
   Card& card(uint32_t index) { return state_->cards[index]; }
+  // The time of the node: CLOCK_MONOTONIC, or the virtual time that is set.
+  Nanos Now() const {
+    const uint64_t set = state_->virtual_ns.load(std::memory_order_relaxed);
+    return set == 0 ? MonotonicNow() : static_cast<Nanos>(set);
+  }
+  bool has_virtual_time() const { return state_->virtual_ns.load() != 0; }
+  // Moves virtual time on (its first use starts it) and wakes all who wait for the node's clock;
+  // returns when what was due until then has happened in every living process. Time moves one way.
+  // kFailedPrecondition: work is in the node's real time, from which there is no way back.
+  // kUnavailable: a process has not followed within ten seconds.
+  Status AdvanceVirtualTime(Nanos by);
+  // The same without waking and waiting, for engines without threads.
+  void SetVirtualTime(Nanos time) { state_->virtual_ns.store(static_cast<uint64_t>(time)); }
   // Cards that this process may use: those whose file card<N> it can open, as with device nodes.
   const std::vector<uint32_t>& visible_cards() const { return visible_; }
 
@@ -75,6 +89,7 @@ class SharedState {
   bool Take(uint32_t card, uint32_t seat, uint64_t bytes, std::atomic<uint64_t> Seat::* account);
   bool TakeOrRelease(uint32_t card, uint32_t seat, uint64_t bytes,
                      std::atomic<uint64_t> Seat::* account);
+  bool HasSettled(uint32_t card, uint32_t seat, Nanos time) const;
   bool LockSeat(uint32_t card, uint32_t seat);
   void ClearSeat(uint32_t card, uint32_t seat);
   // The pid that holds the seat's record lock; 0: none, -1: one outside our pid namespace.

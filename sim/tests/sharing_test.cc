@@ -67,26 +67,6 @@ TEST_F(SharingTest, TwoTenantsGetHalfEachOfWhatSwitchingLeaves) {
   }
 }
 
-TEST_F(SharingTest, ServiceIsSplitExactly) {
-  MakeNode();
-  CardShare share(&Node().card(0));
-  const Nanos start = 1'000'000 * kSecond;
-  share.Join(3, start);
-  const CardShare::Sample alone = share.Read(start);
-  EXPECT_EQ(CardShare::ServiceBetween(alone, share.Read(start + kSecond)), kSecond);
-  share.Join(9, start + kSecond);
-  const CardShare::Sample two = share.Read(start + kSecond);
-  EXPECT_NEAR(static_cast<double>(CardShare::ServiceBetween(two, share.Read(start + 2 * kSecond))),
-              0.454e9, 1e3);
-  share.Leave(3, start + 2 * kSecond);
-  share.Leave(9, start + 3 * kSecond);
-  const CardShare::Sample end = share.Read(start + 9 * kSecond);
-  EXPECT_EQ(end.busy, 0U);
-  EXPECT_NEAR(static_cast<double>(CardShare::ServiceBetween(alone, end)), 2.454e9, 1e3);
-  // After hours without work the halves of the clock have wrapped; a new start is not confused.
-  EXPECT_EQ(share.Join(3, start + 10'000 * kSecond), start + 10'000 * kSecond);
-}
-
 TEST_F(SharingTest, TwoProcessesTogetherNeverGetMoreThanTheCardHas) {
   MakeNode(1, 4096);
   struct Tally {
@@ -167,7 +147,7 @@ TEST_F(SharingTest, SixtyKillsHarmNobody) {
   EXPECT_EQ(ExitCode(witness), 0);
   EXPECT_EQ(Node().UsedMemory(0), 0U);
   EXPECT_TRUE(Node().Processes(0).empty());
-  EXPECT_EQ(CardShare(&Node().card(0)).Read(MonotonicNow()).busy, 0U);
+  EXPECT_EQ(CardShare(&Node().card(0)).ReadAt(MonotonicNow()).busy, 0U);
   InChild([] {
     Program program;
     program.Open();

@@ -37,16 +37,16 @@ TEST_F(ToolTest, SameNodeNameGivesTheSameCards) {
   NodeOptions options;
   options.node = "node-a";
   options.gpus = 2;
-  State first{};
-  State second{};
-  ASSERT_TRUE(FillState(options, &first));
-  ASSERT_TRUE(FillState(options, &second));
-  EXPECT_EQ(memcmp(first.cards[1].uuid, second.cards[1].uuid, 16), 0);
-  EXPECT_NE(memcmp(first.cards[0].uuid, first.cards[1].uuid, 16), 0);
+  const auto first = std::make_unique<State>();
+  const auto second = std::make_unique<State>();
+  const auto other = std::make_unique<State>();
+  ASSERT_TRUE(FillState(options, first.get()));
+  ASSERT_TRUE(FillState(options, second.get()));
+  EXPECT_EQ(memcmp(first->cards[1].uuid, second->cards[1].uuid, 16), 0);
+  EXPECT_NE(memcmp(first->cards[0].uuid, first->cards[1].uuid, 16), 0);
   options.node = "node-b";
-  State other{};
-  ASSERT_TRUE(FillState(options, &other));
-  EXPECT_NE(memcmp(first.cards[0].uuid, other.cards[0].uuid, 16), 0);
+  ASSERT_TRUE(FillState(options, other.get()));
+  EXPECT_NE(memcmp(first->cards[0].uuid, other->cards[0].uuid, 16), 0);
 }
 
 TEST_F(ToolTest, RefusesWrongInputInOneSentence) {

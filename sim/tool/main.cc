@@ -42,7 +42,7 @@ void PrintCard(SharedState* state, uint32_t index) {
       index, card.name, u[0], u[1], u[2], u[3], card.lost.load() != 0 ? "LOST" : "healthy",
       static_cast<unsigned long long>(used / kMiB),
       static_cast<unsigned long long>(card.memory_bytes / kMiB), percent,
-      std::popcount(CardShare(&card).Read(MonotonicNow()).busy),
+      std::popcount(CardShare(&card).ReadAt(state->Now()).busy),
       card.stranger_bytes.load() > 0 ? ", part of it taken by krux-sim" : "");
   for (const ProcessUse& use : state->Processes(index)) {
     const Seat& seat = card.seats[use.seat];
