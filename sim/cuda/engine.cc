@@ -168,7 +168,7 @@ void Engine::UpdateDemand() {
   if (demand == demand_) return;
   share_.SetDemand(seat_, demand);
   // Others who did not know when our turn ends know it now.
-  if (demand < demand_) WakeOthers(share_.Read().busy);
+  if (demand < demand_) WakeOthers(share_.ReadBusy());
   demand_ = demand;
 }
 

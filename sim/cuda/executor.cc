@@ -68,7 +68,7 @@ Nanos Engine::Plan(Nanos now) const {
 }
 
 bool Engine::IsShared() const {
-  return is_on_card_ && (share_.Read().busy & ~(uint64_t{1} << seat_)) != 0;
+  return is_on_card_ && (share_.ReadBusy() & ~(uint64_t{1} << seat_)) != 0;
 }
 
 // While others share the card, now and then: do they live? Also writes the card's turns anew, so

@@ -1,6 +1,7 @@
 #include "sim/state/share.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace krux::sim {
 namespace {
@@ -47,7 +48,7 @@ TurnRules CardShare::rules() const {
   return rules;
 }
 
-void CardShare::LoadNode(const TurnsNode& node, Copy* copy) const {
+void CardShare::LoadNode(const TurnsNode& node, uint64_t more, Copy* copy) const {
   constexpr auto kRelaxed = std::memory_order_relaxed;
   Turns& turns = copy->turns;
   turns.clock = Bounded(node.clock.load(kRelaxed));
@@ -57,7 +58,8 @@ void CardShare::LoadNode(const TurnsNode& node, Copy* copy) const {
   turns.owner = std::min(owner_seat, kNobody);
   turns.is_switching = (owner & kSwitchingFlag) != 0 && turns.owner != kNobody;
   turns.phase_end = std::min(Bounded(node.phase_end.load(kRelaxed)), turns.clock + kLongestPhase);
-  for (uint32_t i = 0; i < kSeatsPerCard; ++i) {
+  for (uint64_t rest = turns.busy | more; rest != 0; rest &= rest - 1) {
+    const auto i = static_cast<size_t>(std::countr_zero(rest));
     turns.served[i] = Bounded(node.served[i].load(kRelaxed));
     turns.ran_until[i] = Bounded(node.ran_until[i].load(kRelaxed));
     const uint64_t word = node.demand[i].load(kRelaxed);
@@ -83,14 +85,22 @@ void CardShare::StoreNode(const Copy& copy, TurnsNode* node) const {
   }
 }
 
-CardShare::Copy CardShare::Load() const {
+CardShare::Copy CardShare::Load(uint64_t more) const {
   Copy copy;
   for (int tries = 0;; ++tries) {
     copy.head = card_->head.load(std::memory_order_acquire);
-    LoadNode(card_->nodes[copy.head & kIndexMask], &copy);
+    LoadNode(card_->nodes[copy.head & kIndexMask], more, &copy);
     std::atomic_thread_fence(std::memory_order_acquire);
     const bool is_whole = card_->head.load(std::memory_order_relaxed) == copy.head;
     if (is_whole || tries >= kMostTries) return copy;
+  }
+}
+
+uint64_t CardShare::ReadBusy() const {
+  while (true) {
+    const uint64_t head = card_->head.load(std::memory_order_acquire);
+    const uint64_t busy = card_->nodes[head & kIndexMask].busy.load(std::memory_order_acquire);
+    if (card_->head.load(std::memory_order_relaxed) == head) return busy;
   }
 }
 
@@ -104,7 +114,7 @@ template <typename F>
 Turns CardShare::Change(uint32_t seat, Nanos at, F change) {
   const TurnRules rules_now = rules();
   for (int tries = 0;; ++tries) {
-    Copy copy = Load();
+    Copy copy = Load(~uint64_t{0});
     copy.turns.AdvanceTo(rules_now, at);
     change(&copy);
     const uint64_t first = seat << kNodeBits;
@@ -147,7 +157,11 @@ void CardShare::Refresh(uint32_t seat, Nanos now) {
 }
 
 SeatView::SeatView(const CardShare& share, uint32_t seat, Nanos from, Nanos served)
-    : rules_(share.rules()), seat_(seat), from_(from), from_served_(served), turns_(share.Read()) {
+    : rules_(share.rules()),
+      seat_(seat),
+      from_(from),
+      from_served_(served),
+      turns_(share.Read(seat)) {
   turns_.AdvanceTo(rules_, from);
 }
 

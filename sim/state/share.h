@@ -29,7 +29,10 @@ class CardShare {
 
   TurnRules rules() const;
   // As last written; its clock lies in the past, or a little ahead of what the caller calls now.
-  Turns Read() const { return Load().turns; }
+  // Figures of seats that have no work are left out (0), but for `seat`.
+  Turns Read(uint32_t seat = kNobody) const { return Load(SeatBit(seat)).turns; }
+  // Who has work, as last written.
+  uint64_t ReadBusy() const;
   // As it is at `now`, when nothing else happens.
   Turns ReadAt(Nanos now) const;
 
@@ -49,8 +52,10 @@ class CardShare {
     uint64_t head;
   };
 
-  Copy Load() const;
-  void LoadNode(const TurnsNode& node, Copy* copy) const;
+  static uint64_t SeatBit(uint32_t seat) { return seat < kNobody ? uint64_t{1} << seat : 0; }
+  // Copies what is there of busy seats and of those in `more`.
+  Copy Load(uint64_t more) const;
+  void LoadNode(const TurnsNode& node, uint64_t more, Copy* copy) const;
   void StoreNode(const Copy& copy, TurnsNode* node) const;
   template <typename F>
   Turns Change(uint32_t seat, Nanos at, F change);

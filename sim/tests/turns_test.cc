@@ -108,7 +108,7 @@ TEST_F(ShareTest, DemandOfAnEarlierStayDoesNotCount) {
   share_.Join(4, 2 * kSecond, kMillisecond);
   card_->seats[4].demand.store(old);  // as if the process died before it wrote the new one
   EXPECT_TRUE(share_.ReadAt(2 * kSecond + 999 * kMicrosecond).IsBusy(4));
-  EXPECT_EQ(share_.ReadAt(3 * kSecond).served[4], 2 * kMillisecond);
+  EXPECT_EQ(share_.Leave(4, 3 * kSecond).served[4], 2 * kMillisecond);
 }
 
 TEST_F(ShareTest, ADeathBeforeTheSwapChangesNothing) {
