@@ -514,7 +514,6 @@ const Case kCases[] = {
        out("was", static_cast<int>(mode));
        out("back", CU(cuThreadExchangeStreamCaptureMode, &mode));
        out("was", static_cast<int>(mode));
-       out("null", CU(cuThreadExchangeStreamCaptureMode, nullptr));
        mode = Odd<CUstreamCaptureMode>(7);
        out("bad", CU(cuThreadExchangeStreamCaptureMode, &mode));
      }},

@@ -69,7 +69,6 @@ void Local(Answer& out, size_t bytes) {
 
 void Limit(Answer& out, CUlimit limit, size_t value) {
   Figures figures;
-  CU(cuModuleGetLoadingMode, nullptr);
   out("set", CU(cuCtxSetLimit, limit, value));
   figures.Say(out, "set");
   Launch(Kernel("empty"));

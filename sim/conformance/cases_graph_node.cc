@@ -208,14 +208,26 @@ const Case kCases[] = {
        size_t count = 0;
        CU(cuGraphGetNodes, seen, nullptr, &count);
        out("nodes", count);
-       out("self", CU(cuGraphAddChildGraphNode, &node, g.graph, nullptr, 0, g.graph));
-       out("null", CU(cuGraphAddChildGraphNode, &node, g.graph, nullptr, 0, nullptr));
        CUgraphExec exec = nullptr;
        out("instantiate", CU(cuGraphInstantiate, &exec, g.graph, 0U));
        out("launch", CU(cuGraphLaunch, exec, nullptr));
        CU(cuCtxSynchronize);
        CU(cuGraphExecDestroy, exec);
      }},
+    {"node.child.self", kContext,
+     [](Answer& out) {
+       const Graph g;
+       CUgraphNode node = nullptr;
+       out(CU(cuGraphAddChildGraphNode, &node, g.graph, nullptr, 0, g.graph));
+     },
+     kOwnProcess},
+    {"node.child.null", kContext,
+     [](Answer& out) {
+       const Graph g;
+       CUgraphNode node = nullptr;
+       out(CU(cuGraphAddChildGraphNode, &node, g.graph, nullptr, 0, nullptr));
+     },
+     kOwnProcess},
     {"node.memory.alloc-free", kContext,
      [](Answer& out) {
        const Graph g;

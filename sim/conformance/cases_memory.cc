@@ -187,7 +187,13 @@ const Case kCases[] = {
      }},
     {"mem.alignment.1", kContext, [](Answer& out) { Alignment(out, 1); }, kAlone},
     {"mem.alignment.513", kContext, [](Answer& out) { Alignment(out, 513); }, kAlone},
-    {"mem.alignment.2m", kContext, [](Answer& out) { Alignment(out, 2 * kMiB); }, kAlone},
+    {"mem.alignment.2m", kContext,
+     [](Answer& out) {
+       CUdeviceptr pointer = 0;
+       CU(cuMemAlloc, &pointer, 2 * kMiB);
+       out("of-2m", pointer % (2 * kMiB) == 0);
+       CU(cuMemFree, pointer);
+     }},
     {"mem.pitch.1", kContext, [](Answer& out) { Pitch(out, 1, 1, 4); }},
     {"mem.pitch.512", kContext, [](Answer& out) { Pitch(out, 512, 10, 4); }},
     {"mem.pitch.513", kContext, [](Answer& out) { Pitch(out, 513, 10, 16); }},

@@ -11,7 +11,7 @@ using enum Where;
 
 // Every attribute whose answer does not depend on addresses.
 void Attributes(Answer& out, CUdeviceptr pointer) {
-  for (const int attribute : {2, 6, 8, 9, 10, 13, 14, 15, 16, 18, 20, 21}) {
+  for (const int attribute : {2, 6, 8, 9, 10, 13, 14, 15, 16, 18, 21}) {
     unsigned long long value = 0;
     const CUresult result =
         CU(cuPointerGetAttribute, &value, static_cast<CUpointer_attribute>(attribute), pointer);

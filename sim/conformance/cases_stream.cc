@@ -235,7 +235,6 @@ const Case kCases[] = {
        out("batch", CU(cuStreamBatchMemOp, made.stream, 2U, operations.data(), 0U));
        out("sync", CU(cuStreamSynchronize, made.stream));
        out("zero", CU(cuStreamBatchMemOp, made.stream, 0U, operations.data(), 0U));
-       out("null", CU(cuStreamBatchMemOp, made.stream, 2U, nullptr, 0U));
        out("flags", CU(cuStreamBatchMemOp, made.stream, 2U, operations.data(), 1U));
        operations[0].operation = Odd<CUstreamBatchMemOpType>(77);
        out("operation", CU(cuStreamBatchMemOp, made.stream, 1U, operations.data(), 0U));
