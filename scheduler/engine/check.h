@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "scheduler/engine/knowledge.h"
 #include "scheduler/engine/krux_engine.h"
-#include "scheduler/engine/mix.h"
 
 // The opaque type of krux_engine.h.
 struct krux_mix {  // NOLINT(readability-identifier-naming)
-  krux::engine::Mix mix;
+  krux::engine::Knowledge knowledge;
 };
 
 namespace krux::engine {

@@ -1,6 +1,7 @@
 #include "scheduler/engine/cluster.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "scheduler/engine/phases.h"
@@ -10,14 +11,34 @@
 namespace krux::engine {
 namespace {
 
-// A row that lags further behind than this is made anew.
-constexpr size_t kMaxLog = 1 << 16;
+// Changes that are remembered; a row that lags further behind is made anew.
+constexpr size_t kLogSize = 1U << 14;
+// A mix that differs by less of its weight is kept: rows need not be made anew.
+constexpr double kSameMix = 0.03;
 
 bool SameClass(const PodClass& a, const PodClass& b) {
   const size_t bytes = a.containers.size() * sizeof(krux_container);
   return a.containers.size() == b.containers.size() &&
          std::memcmp(&a.pod, &b.pod, sizeof a.pod) == 0 &&
          (bytes == 0 || std::memcmp(a.containers.data(), b.containers.data(), bytes) == 0);
+}
+
+uint64_t HashOf(const void* data, size_t bytes, uint64_t hash) {
+  const auto* at = static_cast<const char*>(data);
+  for (; bytes >= sizeof(uint64_t); bytes -= sizeof(uint64_t), at += sizeof(uint64_t)) {
+    uint64_t word;
+    std::memcpy(&word, at, sizeof word);
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15;
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
+
+uint64_t HashOf(const PodClass& pod) {
+  static_assert(sizeof(krux_pod) % sizeof(uint64_t) == 0);
+  static_assert(sizeof(krux_container) % sizeof(uint64_t) == 0);
+  const uint64_t hash = HashOf(&pod.pod, sizeof pod.pod, 0);
+  return HashOf(pod.containers.data(), pod.containers.size() * sizeof(krux_container), hash);
 }
 
 bool HostHasRoom(const krux_node& node, const krux_pod& pod) {
@@ -30,57 +51,83 @@ bool HostHasRoom(const krux_node& node, const krux_pod& pod) {
 
 }  // namespace
 
-Cluster::Cluster() : mix_(std::make_unique<Mix>(ShippedMix())) {}
+Cluster::Cluster() : log_(kLogSize), knowledge_(std::make_unique<Knowledge>(ShippedKnowledge())) {
+  index_.Adopt(&knowledge_->forecast);
+}
 
 void Cluster::Changed(uint32_t index) {
-  log_.push_back(index);
-  if (log_.size() < kMaxLog) return;
-  log_.clear();
-  rows_.clear();
+  log_[log_end_ % kLogSize] = index;
+  changed_[index] = log_end_++;
 }
 
 void Cluster::Set(uint32_t index, const krux_node& node, const krux_gpu* gpus, size_t gpu_count) {
-  if (index >= nodes_.size()) nodes_.resize(index + 1);
+  if (index >= nodes_.size()) {
+    nodes_.resize(index + 1);
+    changed_.resize(nodes_.size());
+  }
   nodes_[index].node = node;
   nodes_[index].gpus.assign(gpus, gpus + gpu_count);
+  index_.Set(index, node, nodes_[index].gpus);
   Changed(index);
 }
 
 void Cluster::Remove(uint32_t index) {
-  if (index >= nodes_.size()) return;
-  nodes_[index] = Node{};
-  Changed(index);
+  if (index < nodes_.size()) Set(index, krux_node{}, nullptr, 0);
 }
 
 bool Cluster::Learn(const PodClass& pod) {
   const krux_container* largest = LargestContainer(pod.containers.data(), pod.containers.size());
   const bool due = history_.Add(largest, pod.pod.cpu_milli, AllowedModels(pod.pod));
   if (!due || !learns_) return false;
-  mix_ = std::make_unique<Mix>(history_.MakeMix(CountGpus()));
-  rows_.clear();
+  const Fleet fleet = CountFleet();
+  Mix mix = history_.MakeMix(fleet.gpus);
+  if (mix.DifferenceFrom(knowledge_->mix) < kSameMix) return false;
+  Adopt(std::make_unique<Knowledge>(std::move(mix), fleet));
   return true;
 }
 
 void Cluster::UseMix(const Mix* mix) {
+  const Fleet fleet = CountFleet();
+  Adopt(std::make_unique<Knowledge>(mix == nullptr ? history_.MakeMix(fleet.gpus) : *mix, fleet));
   learns_ = mix == nullptr;
-  mix_ = std::make_unique<Mix>(mix == nullptr ? history_.MakeMix(CountGpus()) : *mix);
-  rows_.clear();
 }
 
-GpusOfModel Cluster::CountGpus() const {
-  GpusOfModel gpus{};
+void Cluster::Adopt(std::unique_ptr<const Knowledge> knowledge) {
+  knowledge_ = std::move(knowledge);
+  index_.Adopt(&knowledge_->forecast);
+  for (const auto& row : rows_) row->is_new = true;
+}
+
+Fleet Cluster::CountFleet() const {
+  Fleet fleet;
   for (const Node& node : nodes_) {
-    for (const krux_gpu& gpu : node.gpus) ++gpus[gpu.model % KRUX_MAX_MODELS];
+    fleet.most_cpu_milli = std::max(fleet.most_cpu_milli, node.node.cpu_milli);
+    fleet.most_gpus = std::max(fleet.most_gpus, static_cast<uint32_t>(node.gpus.size()));
+    for (const krux_gpu& gpu : node.gpus) {
+      ++fleet.gpus[gpu.model % KRUX_MAX_MODELS];
+      uint64_t& memory = fleet.memory_mib[gpu.model % KRUX_MAX_MODELS];
+      memory = std::max(memory, gpu.memory_mib);
+    }
   }
-  return gpus;
+  return fleet;
 }
 
 int Cluster::Plan(uint32_t index, const PodClass& pod, krux_placement* placements,
-                  krux_verdict* verdict) {
+                  krux_verdict* verdict) const {
   const Node& node = nodes_[index];
+  if (SimplePod::IsSimple(pod.pod, pod.containers) && pod.containers[0].gpus == 1) {
+    const SimplePod simple = SimplePod::FromPod(pod.pod, pod.containers[0]);
+    const Score score = index_.Place(index, simple, placements);
+    if (score != kNoScore) {
+      verdict->code = KRUX_FITS;
+      verdict->score = score;
+      return KRUX_FITS;
+    }
+  }
   Phases phases;
   FindPhases(pod.containers.data(), pod.containers.size(), &phases);
-  const NodeView view{&node.node, node.gpus.data(), node.gpus.size(), &pod.pod, mix_.get()};
+  const NodeView view{&node.node, node.gpus.data(), node.gpus.size(), &pod.pod,
+                      &knowledge_->forecast};
   Planner planner(view, pod.containers.data(), pod.containers.size(), phases);
   planner.Plan(placements, verdict);
   if (verdict->code == KRUX_FITS && !HostHasRoom(node.node, pod.pod)) {
@@ -89,57 +136,98 @@ int Cluster::Plan(uint32_t index, const PodClass& pod, krux_placement* placement
   return static_cast<int>(verdict->code);
 }
 
-int64_t Cluster::ScoreOf(uint32_t index, const PodClass& pod) {
-  if (nodes_[index].gpus.empty() || !HostHasRoom(nodes_[index].node, pod.pod)) {
-    return KRUX_NO_SCORE;
+Score Cluster::ScoreOf(uint32_t index, const Row& row) const {
+  if (row.simple) return index_.ScoreOf(index, *row.simple);
+  if (nodes_[index].gpus.empty() || !HostHasRoom(nodes_[index].node, row.pod.pod)) {
+    return kNoScore;
   }
   std::array<krux_placement, KRUX_MAX_CONTAINERS> placements;
   krux_verdict verdict;
-  const int code = Plan(index, pod, placements.data(), &verdict);
-  return code == KRUX_FITS ? verdict.score : KRUX_NO_SCORE;
+  if (Plan(index, row.pod, placements.data(), &verdict) != KRUX_FITS) return kNoScore;
+  constexpr int64_t kMost = INT32_MAX;
+  return static_cast<Score>(std::clamp(verdict.score, -kMost, kMost));
 }
 
 Cluster::Row& Cluster::FindRow(const PodClass& pod) {
-  const auto found = std::find_if(rows_.begin(), rows_.end(),
-                                  [&](const Row& row) { return SameClass(row.pod, pod); });
-  if (found != rows_.end()) return *found;
-  Row row{pod, {}, 0, 0};
-  if (rows_.size() < kMaxRows) {
-    rows_.push_back(std::move(row));
-    return rows_.back();
-  }
-  const auto oldest = std::min_element(rows_.begin(), rows_.end(), [](const Row& a, const Row& b) {
-    return a.last_use < b.last_use;
-  });
-  *oldest = std::move(row);
-  return *oldest;
-}
-
-void Cluster::Refresh(Row* row) {
-  row->last_use = ++uses_;
-  const bool is_new = row->scores.empty();
-  row->scores.resize(nodes_.size(), KRUX_NO_SCORE);
-  if (is_new) {
-    for (uint32_t i = 0; i < nodes_.size(); ++i) row->scores[i] = ScoreOf(i, row->pod);
+  const uint64_t hash = HashOf(pod);
+  const auto found = row_of_.find(hash);
+  if (found != row_of_.end() && SameClass(found->second->pod, pod)) return *found->second;
+  Row* row = nullptr;
+  if (found != row_of_.end()) {
+    row = found->second;
+  } else if (rows_.size() < kMaxRows) {
+    rows_.push_back(std::make_unique<Row>());
+    row = rows_.back().get();
   } else {
-    for (size_t i = row->log_read; i < log_.size(); ++i) {
-      row->scores[log_[i]] = ScoreOf(log_[i], row->pod);
-    }
+    row = std::min_element(rows_.begin(), rows_.end(), [](const auto& a, const auto& b) {
+            return a->last_use < b->last_use;
+          })->get();
+    row_of_.erase(row->hash);
   }
-  row->log_read = log_.size();
+  row->pod = pod;
+  row->simple.reset();
+  if (SimplePod::IsSimple(pod.pod, pod.containers)) {
+    row->simple = SimplePod::FromPod(pod.pod, pod.containers[0]);
+  }
+  row->hash = hash;
+  row->is_new = true;
+  row_of_[hash] = row;
+  return *row;
 }
 
-const std::vector<int64_t>& Cluster::Scores(const PodClass& pod) {
+// Nodes of one state score alike: in a large cluster many are idle, or full in the same way.
+void Cluster::Fill(Row* row) {
+  constexpr size_t kRemembered = 256;
+  std::array<std::pair<uint64_t, Score>, kRemembered> seen;
+  seen.fill({0, kNoScore});
+  for (uint32_t i = 0; i < nodes_.size(); ++i) {
+    if (!row->simple) {
+      row->scores.Set(i, ScoreOf(i, *row));
+      continue;
+    }
+    const uint64_t state = index_.fingerprint(i);
+    auto& slot = seen[state % kRemembered];
+    if (slot.first != state) slot = {state, index_.ScoreOf(i, *row->simple)};
+    row->scores.Set(i, slot.second);
+  }
+  row->is_new = false;
+  row->log_read = log_end_;
+}
+
+void Cluster::Refresh(Row* row, uint64_t until) {
+  row->scores.Resize(nodes_.size());
+  if (row->is_new || log_end_ - row->log_read > kLogSize) {
+    Fill(row);
+    return;
+  }
+  for (; row->log_read < until; ++row->log_read) {
+    const uint32_t index = log_[row->log_read % kLogSize];
+    // A later entry of the same node will do.
+    if (changed_[index] == row->log_read) row->scores.Set(index, ScoreOf(index, *row));
+  }
+}
+
+const ScoreRow& Cluster::Scores(const PodClass& pod) {
   Row& row = FindRow(pod);
-  Refresh(&row);
+  row.last_use = ++uses_;
+  Refresh(&row, log_end_);
   return row.scores;
 }
 
-std::optional<uint32_t> Cluster::Choose(const PodClass& pod) {
-  const std::vector<int64_t>& scores = Scores(pod);
-  const auto best = std::max_element(scores.begin(), scores.end());
-  if (best == scores.end() || *best == KRUX_NO_SCORE) return std::nullopt;
-  return static_cast<uint32_t>(best - scores.begin());
+std::optional<uint32_t> Cluster::Choose(const PodClass& pod) { return Scores(pod).Best(); }
+
+bool Cluster::Tend(size_t most_nodes) {
+  const auto lag = [this](const Row& row) {
+    return row.is_new ? UINT64_MAX : log_end_ - row.log_read;
+  };
+  Row* laggard = nullptr;
+  for (const auto& row : rows_) {
+    if (laggard == nullptr || lag(*row) > lag(*laggard)) laggard = row.get();
+  }
+  if (laggard == nullptr || lag(*laggard) == 0) return false;
+  const uint64_t until = std::min<uint64_t>(log_end_, laggard->log_read + most_nodes);
+  Refresh(laggard, until);
+  return true;
 }
 
 }  // namespace krux::engine

@@ -1,8 +1,8 @@
 // All nodes of a cluster, and for each class of pods a row with every node's score.
 //
-// A row is made when its class is first asked for and brought up to date when it is asked for
-// again: each node has a version, and a log says which nodes have changed since. See krux_cluster
-// in krux_engine.h for the contract. One thread at a time.
+// A row is made when its class is first asked for, and brought up to date when it is asked for
+// again: a log says which nodes have changed since. Pods of one container are scored by NodeIndex,
+// others by the planner. See krux_cluster in krux_engine.h for the contract. One thread at a time.
 #ifndef KRUX_SCHEDULER_ENGINE_CLUSTER_H_
 #define KRUX_SCHEDULER_ENGINE_CLUSTER_H_
 
@@ -10,11 +10,14 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "scheduler/engine/history.h"
+#include "scheduler/engine/knowledge.h"
 #include "scheduler/engine/krux_engine.h"
-#include "scheduler/engine/mix.h"
+#include "scheduler/engine/node_index.h"
+#include "scheduler/engine/score_row.h"
 
 namespace krux::engine {
 
@@ -34,14 +37,20 @@ class Cluster {
   void Remove(uint32_t index);
   bool Learn(const PodClass& pod);  // true: the mix has changed
   void UseMix(const Mix* mix);
-  const Mix& mix() const { return *mix_; }
+  const Mix& mix() const { return knowledge_->mix; }
+  Fleet CountFleet() const;
 
   // Index of the best node, or nullopt.
   std::optional<uint32_t> Choose(const PodClass& pod);
-  const std::vector<int64_t>& Scores(const PodClass& pod);
+  const ScoreRow& Scores(const PodClass& pod);
+
+  // Brings up to date the row that lags most, looking at `most_nodes` at most: for idle moments.
+  // False when nothing is left to do.
+  bool Tend(size_t most_nodes);
 
   // Plans the pod on one node.
-  int Plan(uint32_t index, const PodClass& pod, krux_placement* placements, krux_verdict* verdict);
+  int Plan(uint32_t index, const PodClass& pod, krux_placement* placements,
+           krux_verdict* verdict) const;
 
  private:
   struct Node {
@@ -50,22 +59,31 @@ class Cluster {
   };
   struct Row {
     PodClass pod;
-    std::vector<int64_t> scores;
-    size_t log_read = 0;  // changes up to here are in
+    std::optional<SimplePod> simple;
+    ScoreRow scores;
+    uint64_t hash = 0;
+    uint64_t log_read = 0;  // changes before this one are in
     uint64_t last_use = 0;
+    bool is_new = true;
   };
   Row& FindRow(const PodClass& pod);
-  void Refresh(Row* row);
-  int64_t ScoreOf(uint32_t index, const PodClass& pod);
+  void Refresh(Row* row, uint64_t until);
+  void Fill(Row* row);
+  Score ScoreOf(uint32_t index, const Row& row) const;
   void Changed(uint32_t index);
-  GpusOfModel CountGpus() const;
+  void Adopt(std::unique_ptr<const Knowledge> knowledge);
 
   std::vector<Node> nodes_;
-  std::vector<uint32_t> log_;  // nodes in the order of their changes
-  std::vector<Row> rows_;
+  NodeIndex index_;
+  // Ring of changed nodes; entry n is in log_[n % size]. changed_[i] is node i's last entry.
+  std::vector<uint32_t> log_;
+  std::vector<uint64_t> changed_;
+  uint64_t log_end_ = 0;
+  std::vector<std::unique_ptr<Row>> rows_;
+  std::unordered_map<uint64_t, Row*> row_of_;  // by hash of the class
   uint64_t uses_ = 0;
   History history_;
-  std::unique_ptr<const Mix> mix_;
+  std::unique_ptr<const Knowledge> knowledge_;
   bool learns_ = true;
 };
 

@@ -28,7 +28,8 @@ krux_container ContainerOf(const Typical& t) {
 }  // namespace
 
 History::History() {
-  for (const Typical& t : ShippedMix().classes()) {
+  const Mix shipped = ShippedMix();
+  for (const Typical& t : shipped.classes()) {
     entries_.push_back({ContainerOf(t), t.cpu_milli, 0, t.weight * kPriorPods});
   }
 }

@@ -87,7 +87,8 @@ int krux_cluster_learn(krux_cluster* cluster, const krux_pod* pod, const krux_co
 krux_mix* krux_cluster_mix(const krux_cluster* cluster) noexcept {
   krux_mix* mix = nullptr;
   (void)Guarded([&] {
-    mix = new krux_mix{cluster->cluster.mix()};
+    mix = new krux_mix{
+        krux::engine::Knowledge(cluster->cluster.mix(), cluster->cluster.CountFleet())};
     return KRUX_FITS;
   });
   return mix;
@@ -95,7 +96,7 @@ krux_mix* krux_cluster_mix(const krux_cluster* cluster) noexcept {
 
 int krux_cluster_use_mix(krux_cluster* cluster, const krux_mix* mix) noexcept {
   return Guarded([&] {
-    cluster->cluster.UseMix(mix == nullptr ? nullptr : &mix->mix);
+    cluster->cluster.UseMix(mix == nullptr ? nullptr : &mix->knowledge.mix);
     return KRUX_FITS;
   });
 }
@@ -114,9 +115,11 @@ krux_mix* krux_mix_new(const krux_typical* typicals, size_t count,
       }
       classes.push_back(krux::engine::MakeTypical(t.container, t.cpu_milli, t.models, t.weight));
     }
-    krux::engine::GpusOfModel gpus{};
-    if (gpus_of_model != nullptr) std::copy_n(gpus_of_model, gpus.size(), gpus.begin());
-    mix = new krux_mix{Mix(std::move(classes), gpus)};
+    krux::engine::Fleet fleet;
+    if (gpus_of_model != nullptr) {
+      std::copy_n(gpus_of_model, fleet.gpus.size(), fleet.gpus.begin());
+    }
+    mix = new krux_mix{krux::engine::Knowledge(Mix(std::move(classes), fleet.gpus), fleet)};
     return KRUX_FITS;
   });
   return mix;
@@ -140,6 +143,10 @@ int krux_cluster_choose(krux_cluster* cluster, const krux_pod* pod,
   });
 }
 
+int krux_cluster_tend(krux_cluster* cluster, size_t most_nodes) noexcept {
+  return Guarded([&] { return cluster->cluster.Tend(most_nodes) ? 1 : 0; });
+}
+
 int64_t krux_cluster_scores(krux_cluster* cluster, const krux_pod* pod,
                             const krux_container* containers, size_t container_count,
                             int64_t* scores, size_t size) noexcept {
@@ -148,7 +155,9 @@ int64_t krux_cluster_scores(krux_cluster* cluster, const krux_pod* pod,
     if (!ReadPod(pod, containers, container_count, &cluster->asked)) return KRUX_BAD_ARGUMENT;
     const auto& row = cluster->cluster.Scores(cluster->asked);
     const size_t count = std::min(size, row.size());
-    std::copy_n(row.begin(), count, scores);
+    for (size_t i = 0; i < count; ++i) {
+      scores[i] = row[i] == krux::engine::kNoScore ? KRUX_NO_SCORE : row[i];
+    }
     written = static_cast<int64_t>(count);
     return KRUX_FITS;
   });

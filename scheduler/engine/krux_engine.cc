@@ -87,8 +87,9 @@ int krux_plan(const krux_mix* mix, const krux_node* node, const krux_gpu* gpus, 
       (node != nullptr && !IsSane(*node))) {
     return KRUX_BAD_ARGUMENT;
   }
-  const krux::engine::Mix& known = mix == nullptr ? krux::engine::ShippedMix() : mix->mix;
-  const krux::engine::NodeView view{node, gpus, gpu_count, pod, &known};
+  const krux::engine::Knowledge& known =
+      mix == nullptr ? krux::engine::ShippedKnowledge() : mix->knowledge;
+  const krux::engine::NodeView view{node, gpus, gpu_count, pod, &known.forecast};
   krux::engine::Planner planner(view, containers, container_count, phases);
   planner.Plan(placements, verdict);
   return static_cast<int>(verdict->code);

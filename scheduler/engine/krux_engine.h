@@ -285,6 +285,11 @@ int krux_cluster_choose(krux_cluster* cluster, const krux_pod* pod,
                         const krux_container* containers, size_t container_count, uint32_t* index,
                         krux_placement* placements, krux_verdict* verdict) KRUX_NOEXCEPT;
 
+/* Work for idle moments: brings one row that lags behind up to date, looking at `most_nodes` nodes
+ * at most (a row that must be made anew counts as one). 1: there is more to do, 0: all done. Rows
+ * that lag are right all the same, they only cost more when asked for. */
+int krux_cluster_tend(krux_cluster* cluster, size_t most_nodes) KRUX_NOEXCEPT;
+
 /* The pod's row: scores[i] of node i, KRUX_NO_SCORE where it does not fit or no node is. Returns
  * the number of entries written, at most `size`, or -1 for an error. */
 #define KRUX_NO_SCORE INT64_MIN

@@ -4,6 +4,8 @@
 #include <tuple>
 #include <utility>
 
+#include "scheduler/engine/knowledge.h"
+
 namespace krux::engine {
 namespace {
 
@@ -71,7 +73,28 @@ const krux_container* LargestContainer(const krux_container* containers, size_t 
 
 Mix::Mix(std::vector<Typical> classes, const GpusOfModel& gpus) : classes_(std::move(classes)) {
   PriceModels(gpus);
+  FindBlocks();
   Shorten();
+}
+
+void Mix::FindBlocks() {
+  float demand = 0;
+  for (const Typical& t : classes_) demand += t.weight * DemandOf(t);
+  for (const Typical& t : classes_) {
+    if (t.gpus < 2) continue;
+    blocks_.push_back(t);
+    blocks_.back().weight = t.weight * DemandOf(t) / demand;
+  }
+}
+
+double Mix::DifferenceFrom(const Mix& other) const {
+  double common = 0;
+  for (const Typical& t : classes_) {
+    for (const Typical& o : other.classes_) {
+      if (t.SameClassAs(o)) common += static_cast<double>(std::min(t.weight, o.weight));
+    }
+  }
+  return 1 - common;
 }
 
 void Mix::Shorten() {
@@ -109,9 +132,11 @@ void Mix::PriceModels(const GpusOfModel& gpus) {
   }
 }
 
-const Mix& ShippedMix() {
-  static const Mix kMix(ShippedClasses(), GpusOfModel{});
-  return kMix;
+Mix ShippedMix() { return {ShippedClasses(), GpusOfModel{}}; }
+
+const Knowledge& ShippedKnowledge() {
+  static const Knowledge kKnowledge(ShippedMix(), Fleet{});
+  return kKnowledge;
 }
 
 }  // namespace krux::engine

@@ -27,6 +27,12 @@ struct Typical {
   bool exclusive = false;
   uint64_t cpu_milli = 0;
   uint64_t models = ~uint64_t{0};
+
+  bool SameClassAs(const Typical& other) const {
+    return memory_mib == other.memory_mib && memory_share == other.memory_share &&
+           cores_share == other.cores_share && gpus == other.gpus && exclusive == other.exclusive &&
+           cpu_milli == other.cpu_milli && models == other.models;
+  }
 };
 
 class Mix {
@@ -36,6 +42,12 @@ class Mix {
 
   const std::vector<Typical>& classes() const { return classes_; }
 
+  // All classes of several GPUs; the weight of each is its part of the demand for GPUs.
+  const std::vector<Typical>& blocks() const { return blocks_; }
+
+  // Part of the weight, 0 to 1, that lies in other classes than `other`'s.
+  double DifferenceFrom(const Mix& other) const;
+
   // GPU demand that only this model's cards can meet, relative to demand per card in the whole
   // cluster: 0 = nobody needs just this model, 1 = all of it is spoken for.
   float scarcity(uint32_t model) const { return scarcity_[model]; }
@@ -43,8 +55,10 @@ class Mix {
  private:
   void Shorten();
   void PriceModels(const GpusOfModel& gpus);
+  void FindBlocks();
 
   std::vector<Typical> classes_;
+  std::vector<Typical> blocks_;
   std::array<float, KRUX_MAX_MODELS> scarcity_{};
 };
 
@@ -54,8 +68,8 @@ Typical MakeTypical(const krux_container& container, uint64_t cpu_milli, uint64_
 // The container that a pod is counted as: the one that asks for most. nullptr: none.
 const krux_container* LargestContainer(const krux_container* containers, size_t count);
 
-// What Krux ships with until a cluster has shown its own mix: classes of a public trace.
-const Mix& ShippedMix();
+// What Krux ships with: classes of a public trace.
+Mix ShippedMix();
 
 }  // namespace krux::engine
 

@@ -1,21 +1,11 @@
 #include "scheduler/engine/planner.h"
 
 #include <algorithm>
-#include <cmath>
 #include <tuple>
 
 #include "scheduler/engine/selection.h"
 
 namespace krux::engine {
-namespace {
-
-// Scores are whole numbers outside: a millionth of what the policy counts in.
-constexpr double kScoreScale = 1e6;
-// Costs that differ by less are equal.
-constexpr double kCostStep = 1e6;
-
-}  // namespace
-
 Planner::Planner(const NodeView& view, const krux_container* containers, size_t container_count,
                  const Phases& phases)
     : view_(view),
@@ -179,13 +169,12 @@ NodeUse Planner::Peaks() const {
 
 size_t Planner::FindCandidates(size_t container) {
   auto& list = candidates_[container];
-  std::array<double, KRUX_MAX_GPUS> cost{};
+  std::array<int64_t, KRUX_MAX_GPUS> cost{};
   size_t count = 0;
   const NodeUse use = Peaks();
   for (size_t gpu = 0; gpu < gpu_count_; ++gpu) {
     if (!IsOpen(gpu) || Missing(container, gpu).Any()) continue;
-    const double exact = gpu_policy_->gpu_cost(view_, use, gpu, AddedPeak(container, gpu));
-    cost[gpu] = std::round(exact * kCostStep);
+    cost[gpu] = gpu_policy_->gpu_cost(view_, use, gpu, AddedPeak(container, gpu));
     list[count++] = static_cast<uint8_t>(gpu);
   }
   std::sort(list.begin(), list.begin() + count, [&](uint8_t a, uint8_t b) {
@@ -201,11 +190,11 @@ size_t Planner::FindCandidates(size_t container) {
 // Of the candidates that are as cheap as the last one wanted (with the topology policy: of all),
 // moves those to the front that are linked best with each other: from each start greedily the one
 // with most links to those chosen. Exact for groups, which is what boards have.
-void Planner::PutLinkedFirst(size_t container, const std::array<double, KRUX_MAX_GPUS>& cost) {
+void Planner::PutLinkedFirst(size_t container, const std::array<int64_t, KRUX_MAX_GPUS>& cost) {
   auto& list = candidates_[container];
   const size_t wanted = containers_[container].gpus;
   const bool all = view_.pod->gpu_policy == KRUX_TOPOLOGY;
-  const double limit = cost[list[wanted - 1]];
+  const int64_t limit = cost[list[wanted - 1]];
   const auto begin = list.begin();
   const auto end = begin + candidate_count_[container];
   const auto fixed =
@@ -271,8 +260,6 @@ bool Planner::PlaceNext(size_t turn, size_t chosen, size_t from) {
   return false;
 }
 
-int64_t Planner::Score() const {
-  return std::llround(node_policy_->node_score(view_, Peaks()) * kScoreScale);
-}
+int64_t Planner::Score() const { return node_policy_->node_score(view_, Peaks()); }
 
 }  // namespace krux::engine

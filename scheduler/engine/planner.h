@@ -54,7 +54,7 @@ class Planner {
   size_t FindCandidates(size_t container);
   void Apply(size_t container, size_t gpu, bool add);
   bool SameState(size_t a, size_t b) const;
-  void PutLinkedFirst(size_t container, const std::array<double, KRUX_MAX_GPUS>& cost);
+  void PutLinkedFirst(size_t container, const std::array<int64_t, KRUX_MAX_GPUS>& cost);
 
   GpuUse PeakOf(size_t gpu) const;
   GpuUse AddedPeak(size_t container, size_t gpu) const;

@@ -33,15 +33,18 @@ const Policy* PolicyOf(uint32_t policy) {
 FreeShare FreeOf(const krux_gpu& gpu, const GpuUse& use) {
   const uint64_t memory = gpu.used_memory_mib + use.memory_mib;
   const uint32_t cores = gpu.used_cores + use.cores;
-  if (memory >= gpu.memory_mib || cores >= 100) {
-    // Full in one dimension; a GPU held alone is full in both.
-    const bool open = memory < gpu.memory_mib;
-    return {
-        open ? static_cast<float>(gpu.memory_mib - memory) / static_cast<float>(gpu.memory_mib) : 0,
-        cores < 100 ? static_cast<float>(100 - cores) / 100 : 0};
+  const uint32_t slots = gpu.used_slots + use.slots;
+  if (!TakesNewcomers(gpu) || (gpu.flags & KRUX_GPU_EXCLUSIVE) != 0 || slots >= gpu.slots)
+    return {};
+  FreeShare free;
+  free.memory = ShareOf(gpu.memory_mib - std::min(memory, gpu.memory_mib), gpu.memory_mib);
+  free.cores = static_cast<uint8_t>(100 - std::min(cores, 100U));
+  // A tenant without guaranteed time, or with next to no memory, is a tenant all the same.
+  if (slots > 0) {
+    free.memory = std::min<uint8_t>(free.memory, kWholeShare - 1);
+    free.cores = std::min<uint8_t>(free.cores, kWholeShare - 1);
   }
-  return {static_cast<float>(gpu.memory_mib - memory) / static_cast<float>(gpu.memory_mib),
-          static_cast<float>(100 - cores) / 100};
+  return free;
 }
 
 bool TakesNewcomers(const krux_gpu& gpu) {

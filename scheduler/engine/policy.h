@@ -10,8 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "scheduler/engine/forecast.h"
 #include "scheduler/engine/krux_engine.h"
-#include "scheduler/engine/mix.h"
 
 namespace krux::engine {
 
@@ -29,25 +29,26 @@ struct NodeView {
   const krux_gpu* gpus;
   size_t gpu_count;
   const krux_pod* pod;
-  const Mix* mix;
+  const Forecast* forecast;
 };
 
+// Costs and scores are whole numbers, in millionths.
 struct Policy {
   // Cost of adding `more` to this GPU when the pod's placed containers use `use` already; lower is
   // better. REQUIRES: it fits.
-  double (*gpu_cost)(const NodeView& view, const NodeUse& use, size_t gpu, const GpuUse& more);
+  int64_t (*gpu_cost)(const NodeView& view, const NodeUse& use, size_t gpu, const GpuUse& more);
   // Score of the node with the pod on it; higher is better.
-  double (*node_score)(const NodeView& view, const NodeUse& use);
+  int64_t (*node_score)(const NodeView& view, const NodeUse& use);
 };
 
 // nullptr: there is no such policy.
 const Policy* PolicyOf(uint32_t policy);
 
-// Free part of the GPU beside `use`, 0 to 1: memory, time, and what both allow together.
+// Free part of the GPU beside `use`, in percent; 100 in both: nobody is on it. A GPU that takes no
+// newcomers, or is held alone, has none.
 struct FreeShare {
-  float memory = 0;
-  float cores = 0;
-  float usable() const { return memory < cores ? memory : cores; }
+  uint8_t memory = 0;
+  uint8_t cores = 0;
 };
 FreeShare FreeOf(const krux_gpu& gpu, const GpuUse& use);
 

@@ -24,6 +24,9 @@ krux_gpu Card(uint64_t used = 0, uint32_t cores = 0) {
 krux_container Ask(uint64_t memory, uint32_t cores = 0, uint32_t gpus = 1) {
   return {memory, 0, cores, gpus, KRUX_APP};
 }
+krux_container Percent(uint32_t memory, uint32_t cores = 0) {
+  return {0, memory, cores, 1, KRUX_APP};
+}
 krux_container Whole(uint32_t gpus) { return {0, 0, 100, gpus, KRUX_APP}; }
 
 struct Answer {
@@ -97,10 +100,10 @@ TEST(Policy, TopologyPrefersTheNodeWithLinksAndKeepsLinkedSetsWhole) {
   EXPECT_EQ(Plan(linked, Whole(1), KRUX_TOPOLOGY).gpus, std::set<uint32_t>{2});
 }
 
-// What is typical here is a whole GPU: the half-used card is lost for it already, so that is where
-// a small pod does no harm, even if another card would be filled up more.
+// Halves are typical here: what would leave less than a half on a card is put elsewhere, though best
+// fit would put it there.
 TEST(Policy, FragmentationKeepsGpusUsableForTypicalPods) {
-  krux_mix* mix = MixOf({{Ask(500), 0, 0, 1}});
+  krux_mix* mix = MixOf({{Percent(50), 0, 0, 1}});
   const std::vector<krux_gpu> gpus = {Card(), Card(500)};
   EXPECT_EQ(Plan(gpus, Ask(500), KRUX_FRAGMENTATION, mix).gpus, std::set<uint32_t>{1});
   // 300 on the free card leaves 700, still usable; on the half one it strands 200.
@@ -110,7 +113,7 @@ TEST(Policy, FragmentationKeepsGpusUsableForTypicalPods) {
 }
 
 TEST(Policy, FragmentationSeesGpusThatHaveMemoryButNoTime) {
-  krux_mix* mix = MixOf({{Ask(300, 30), 0, 0, 1}});
+  krux_mix* mix = MixOf({{Percent(30, 30), 0, 0, 1}});
   // Taking 60 of 70 percent of the time would strand 400 MiB for those who want 30 percent.
   const std::vector<krux_gpu> gpus = {Card(500, 30), Card(500, 10)};
   EXPECT_EQ(Plan(gpus, Ask(100, 60), KRUX_FRAGMENTATION, mix).gpus, std::set<uint32_t>{1});

@@ -1,18 +1,28 @@
-// Keeps what is left usable: see the formula in scheduler/README.md. For every typical class of
-// pods (Mix) it asks how much of the node's free GPU share that class could not use, before and
-// after the placement; the difference is the fragmentation that the placement makes. Beside it
-// stand a best-fit term, which decides between equals, and a price on models that other pods need.
-// The measure is that of Weng et al., "Beware of Fragmentation" (USENIX ATC 2023), in full
-// precision and with two dimensions, memory and time: the usable share of a GPU is the smaller one
-// of both free shares.
+// Keeps what is left usable. The score of a node is
+//   loss before - loss after - best fit - scarcity
+// loss is the Forecast's: free GPU share that is likely to be lost. best fit, a small cost on what
+// the node has left, decides between equals and keeps idle nodes idle. scarcity is a price on
+// models that other pods cannot do without. All in millionths of a GPU; scheduler/README.md has
+// more.
 #ifndef KRUX_SCHEDULER_ENGINE_POLICIES_FRAGMENTATION_H_
 #define KRUX_SCHEDULER_ENGINE_POLICIES_FRAGMENTATION_H_
 
+#include "scheduler/engine/forecast.h"
 #include "scheduler/engine/policy.h"
 
 namespace krux::engine {
 
 extern const Policy kFragmentation;
+
+// The same in parts, for the cluster's index, which does not build a NodeView for each node.
+
+// The node's state; `use` is the pod's, its CPU counts when with_pod is set.
+NodeState StateOf(const NodeView& view, const NodeUse& use, bool with_pod);
+
+// usable_after: sum of usable shares in percent; scarce: sum over the GPUs of scarcity times the
+// usable share in percent that the pod takes.
+int64_t FragmentationScore(int64_t loss_before, int64_t loss_after, uint32_t usable_after,
+                           uint64_t cpu_after, double scarce);
 
 }  // namespace krux::engine
 

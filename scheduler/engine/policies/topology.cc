@@ -6,11 +6,11 @@ namespace krux::engine {
 namespace {
 
 // More than binpack's cost can differ.
-constexpr double kPerLink = 4;
+constexpr int64_t kPerLink = 4 * kMicro;
 
 // Links to GPUs that are still idle: taking this one breaks them.
-double GpuCost(const NodeView& view, const NodeUse& use, size_t gpu, const GpuUse& more) {
-  double broken = 0;
+int64_t GpuCost(const NodeView& view, const NodeUse& use, size_t gpu, const GpuUse& more) {
+  int64_t broken = 0;
   if (view.gpus[gpu].used_slots == 0 && use[gpu].slots == 0) {
     for (size_t other = 0; other < view.gpu_count; ++other) {
       const bool idle = view.gpus[other].used_slots == 0 && use[other].slots == 0;
@@ -21,9 +21,9 @@ double GpuCost(const NodeView& view, const NodeUse& use, size_t gpu, const GpuUs
 }
 
 // Links per pair of the GPUs that the pod got.
-double NodeScore(const NodeView& view, const NodeUse& use) {
-  double links = 0;
-  double pairs = 0;
+int64_t NodeScore(const NodeView& view, const NodeUse& use) {
+  int64_t links = 0;
+  int64_t pairs = 0;
   for (size_t a = 0; a < view.gpu_count; ++a) {
     for (size_t b = a + 1; b < view.gpu_count; ++b) {
       if (use[a].slots == 0 || use[b].slots == 0) continue;
@@ -31,8 +31,7 @@ double NodeScore(const NodeView& view, const NodeUse& use) {
       ++pairs;
     }
   }
-  const double linked = pairs == 0 ? 0 : links / pairs;
-  return kPerLink * linked + kBinpack.node_score(view, use);
+  return (pairs == 0 ? 0 : kPerLink * links / pairs) + kBinpack.node_score(view, use);
 }
 
 }  // namespace
