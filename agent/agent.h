@@ -45,6 +45,8 @@ class Agent {
     Nanos gate_patience = 25 * kSecond;
     Nanos idle_time = 2 * kSecond;
     Nanos sweep_period = kSecond;
+    Nanos look_period = kSecond;  // at each container's memory, by the driver's figures
+    OverLimitPolicy over_limit = OverLimitPolicy::kReport;
     Nanos first_client_time = 10 * kSecond;
   };
   struct Parts {

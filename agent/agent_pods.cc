@@ -62,8 +62,14 @@ void Agent::CheckIdle() {
 }
 
 Container::Env Agent::ContainerEnv() {
-  return Container::Env{
-      loop_, leases_, *cards_, ContainersFolder(), ProcessesFolder(), parts_.check_peer};
+  return Container::Env{loop_,
+                        leases_,
+                        *cards_,
+                        ContainersFolder(),
+                        ProcessesFolder(),
+                        parts_.check_peer,
+                        options_.over_limit,
+                        options_.look_period};
 }
 
 std::string Agent::ContainersFolder() const {

@@ -87,6 +87,50 @@ TEST(AgentTest, ContextIsSettledAndItsSizeLearned) {
   EXPECT_EQ(world.AgentStatus()["gpus"][0]["contextMiB"], 300);
 }
 
+TEST(AgentTest, MemoryThatNoCallShowedIsAddedToTheAccount) {
+  LimiterProcess limiter;
+  AgentWorld world;
+  ASSERT_TRUE(world.StartAgent());
+  world.Tell(AgentWorld::MakePod("u1", 900));
+  ASSERT_TRUE(world.Create("id1", "u1"));
+  world.List(limiter.pid(), 300 * kMiB);
+  LimiterProcess::Order order;
+  order.charge = 200 * kMiB;  // and says nothing
+  ASSERT_TRUE(limiter.Do(world.FolderOf("id1"), order).welcome);
+  EXPECT_TRUE(world.Until([](const json& s) { return UsedOf(s) == 300 * kMiB; }));
+}
+
+TEST(AgentTest, ContainerThatHoldsMoreThanItsLimitIsEnded) {
+  LimiterProcess hostile, neighbour;
+  AgentWorld world;
+  world.over_limit = OverLimitPolicy::kEnd;
+  ASSERT_TRUE(world.StartAgent());
+  world.Tell(AgentWorld::MakePod("u1", 400));
+  world.Tell(AgentWorld::MakePod("u2", 400));
+  ASSERT_TRUE(world.Create("id1", "u1"));
+  ASSERT_TRUE(world.Create("id2", "u2"));
+  // Its account says nothing: it has zeroed it, or asked the kernel driver itself.
+  ASSERT_TRUE(hostile.Do(world.FolderOf("id1")).welcome);
+  ASSERT_TRUE(neighbour.Do(world.FolderOf("id2")).welcome);
+  world.List(neighbour.pid(), 400 * kMiB + OverLimit::kForgiven);
+  world.List(hostile.pid(), 500 * kMiB);
+  EXPECT_TRUE(hostile.WasKilled());
+  EXPECT_EQ(kill(neighbour.pid(), 0), 0);
+}
+
+TEST(AgentTest, ContainerOverItsLimitLivesWherePolicySaysSo) {
+  LimiterProcess limiter;
+  AgentWorld world;
+  ASSERT_TRUE(world.StartAgent());
+  world.Tell(AgentWorld::MakePod("u1", 400));
+  ASSERT_TRUE(world.Create("id1", "u1"));
+  ASSERT_TRUE(limiter.Do(world.FolderOf("id1")).welcome);
+  world.List(limiter.pid(), 800 * kMiB);
+  const int before = world.nvml->asked;
+  ASSERT_TRUE(world.Until([&](const json&) { return world.nvml->asked > before + 5; }));
+  EXPECT_EQ(kill(limiter.pid(), 0), 0);
+}
+
 TEST(AgentTest, CreateWaitsForThePodThatTheKubeletTellsLate) {
   AgentWorld world;
   ASSERT_TRUE(world.StartAgent());

@@ -175,6 +175,14 @@ class LimiterProcess {
     EXPECT_EQ(read(pair_[0], &report, sizeof report), static_cast<ssize_t>(sizeof report));
     return report;
   }
+  // Whether somebody has ended it with SIGKILL; waits until it has ended.
+  bool WasKilled() {
+    int status = 0;
+    const bool killed =
+        waitpid(pid_, &status, 0) == pid_ && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    pid_ = -1;
+    return killed;
+  }
   void Kill() {
     if (pid_ <= 0) return;
     kill(pid_, SIGKILL);
@@ -248,6 +256,8 @@ class AgentWorld {
     options.gate_patience = patience;
     options.idle_time = 20 * kMillisecond;
     options.sweep_period = 10 * kMillisecond;
+    options.look_period = 20 * kMillisecond;
+    options.over_limit = over_limit;
     Agent::Parts parts;
     parts.loop = loop.get();
     KRUX_ASSIGN_OR_RETURN(parts.leases, LeaseService::Start(Arbiter::Options{}));
@@ -337,6 +347,10 @@ class AgentWorld {
     return pod;
   }
   void Tell(const Pod& pod) { pods->Send({PodEvent::Kind::kChanged, pod, {}, {}, {}}); }
+  void List(pid_t pid, uint64_t bytes) {
+    const std::lock_guard<std::mutex> lock(nvml->mutex);
+    nvml->processes[pid] = bytes;
+  }
   void TellGone(const std::string& uid) { pods->Send({PodEvent::Kind::kGone, {}, uid, {}, {}}); }
   void TellAll(std::set<std::string> uids) {
     pods->Send({PodEvent::Kind::kSynced, {}, {}, std::move(uids), {}});
@@ -346,6 +360,7 @@ class AgentWorld {
   std::shared_ptr<FakeNvml::State> nvml = std::make_shared<FakeNvml::State>();
   std::shared_ptr<FakePods::State> pods = std::make_shared<FakePods::State>();
   std::atomic<pid_t> stranger = 0;
+  OverLimitPolicy over_limit = OverLimitPolicy::kReport;  // set before StartAgent
   std::string empty_container;  // has no process left; set before StartAgent
   std::unique_ptr<EventLoop> loop;
   std::unique_ptr<Agent> agent;

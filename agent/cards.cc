@@ -151,16 +151,24 @@ bool CardWatch::LearnContext(const std::string& uuid, uint64_t bytes) {
   return true;
 }
 
-void CardWatch::AskMemory(std::vector<std::string> uuids, std::function<void(MemoryList)> answer) {
-  worker_->Do([this, uuids = std::move(uuids), answer = std::move(answer), nvml = found_.nvml] {
-    MemoryList list;
-    for (const std::string& uuid : uuids) {
-      list.push_back(nvml != nullptr
-                         ? nvml->ProcessMemory(uuid)
-                         : Error{ErrorCode::kUnavailable, "no driver answers on this node"});
-    }
-    loop_.Post([answer, list = std::move(list)] { answer(list); });
-  });
+void CardWatch::AskMemory(std::vector<std::string> uuids, Nanos max_age,
+                          std::function<void(MemoryList)> answer) {
+  worker_->Do(
+      [this, uuids = std::move(uuids), max_age, answer = std::move(answer), nvml = found_.nvml] {
+        MemoryList list;
+        for (const std::string& uuid : uuids) {
+          Figures& figures = figures_[uuid];
+          const Nanos now = MonotonicNow();
+          if (figures.asked == 0 || now - figures.asked > max_age) {
+            figures.memory = nvml != nullptr
+                                 ? nvml->ProcessMemory(uuid)
+                                 : Error{ErrorCode::kUnavailable, "no driver answers on this node"};
+            figures.asked = now;
+          }
+          list.push_back(figures.memory);
+        }
+        loop_.Post([answer, list = std::move(list)] { answer(list); });
+      });
 }
 
 }  // namespace krux::agent

@@ -44,8 +44,10 @@ class CardWatch {
   // True when this changed what ContextMib says.
   bool LearnContext(const std::string& uuid, uint64_t bytes);
 
-  // Memory by process for each of these cards; `answer` runs on the loop.
-  void AskMemory(std::vector<std::string> uuids, std::function<void(MemoryList)> answer);
+  // Memory by process for each of these cards; `answer` runs on the loop. Figures of a card that
+  // were asked for at most `max_age` ago are given again.
+  void AskMemory(std::vector<std::string> uuids, Nanos max_age,
+                 std::function<void(MemoryList)> answer);
 
  private:
   struct Watched {
@@ -58,6 +60,11 @@ class CardWatch {
     Status status;  // of the library itself
     std::vector<gpu::Device> devices;
     std::map<std::string, std::string> troubles;
+  };
+
+  struct Figures {
+    Nanos asked = 0;
+    Result<std::map<pid_t, uint64_t>> memory = std::map<pid_t, uint64_t>{};
   };
 
   CardWatch(EventLoop& loop, Probe probe, std::function<void()> changed);
@@ -74,7 +81,8 @@ class CardWatch {
   std::map<std::string, Watched> cards_;  // by UUID; a card that was seen stays
   EventLoop::TimerId timer_{};
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
-  std::unique_ptr<Worker> worker_;  // last: its tasks use the others
+  std::map<std::string, Figures> figures_;  // by UUID; the worker's
+  std::unique_ptr<Worker> worker_;          // last: its tasks use the others
 };
 
 }  // namespace krux::agent

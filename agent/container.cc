@@ -124,10 +124,17 @@ Status Container::OpenSessions(bool account_is_new, Hooks hooks) {
   options.process_file = ProcessFile(env_, spec_.id);
   options.gpu_count = static_cast<uint32_t>(uuids.size());
   options.account_is_new = account_is_new;
+  for (const GpuGrant& grant : spec_.gpus) options.limits_bytes.push_back(grant.memory_mib * kMiB);
+  options.over_limit = env_.over_limit;
+  options.look_period = env_.look_period;
   LimiterSessions::Hooks session_hooks;
   session_hooks.check_peer = [this](const ucred& peer) { return env_.check_peer(peer, spec_); };
-  session_hooks.ask_driver = [this, uuids](LimiterSessions::MemoryAnswer answer) {
-    env_.cards.AskMemory(uuids, std::move(answer));
+  session_hooks.ask_driver = [this, uuids](Nanos max_age, LimiterSessions::MemoryAnswer answer) {
+    env_.cards.AskMemory(uuids, max_age, std::move(answer));
+  };
+  session_hooks.is_mine = [this](pid_t pid) {
+    // A private container has no cgroup of its own: only its own limiters are known.
+    return !spec_.is_private && CheckInContainer(pid, spec_.id, spec_.cgroups_path).has_value();
   };
   session_hooks.context_learned = [uuids, learned = hooks.context_learned](
                                       uint32_t gpu, uint64_t bytes) { learned(uuids[gpu], bytes); };

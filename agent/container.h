@@ -45,6 +45,8 @@ class Container {
     std::string containers_folder;  // a folder for each container
     std::string processes_folder;   // a file for each container
     PeerCheck check_peer;
+    OverLimitPolicy over_limit = OverLimitPolicy::kReport;
+    Nanos look_period = kSecond;
   };
   struct Hooks {
     std::function<void(const std::string& uuid, uint64_t bytes)> context_learned;

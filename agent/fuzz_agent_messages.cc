@@ -39,7 +39,9 @@ struct Target {
                                      false};
     LimiterSessions::Hooks hooks;
     hooks.check_peer = [](const ucred&) { return Ok(); };
-    hooks.ask_driver = [](const LimiterSessions::MemoryAnswer& answer) { answer({Error{}}); };
+    hooks.ask_driver = [](Nanos, const LimiterSessions::MemoryAnswer& answer) {
+      answer({Error{}});
+    };
     hooks.context_learned = [](uint32_t, uint64_t) {};
     sessions = LimiterSessions::Open(*loop, *leases, *account, options, hooks).value();
     client = ConnectUnix(options.socket_path).value();

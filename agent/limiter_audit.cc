@@ -10,10 +10,11 @@ namespace {
 
 constexpr Nanos kLeastPause = 5 * kMillisecond;
 constexpr Nanos kFirstRetry = 20 * kMillisecond;
-constexpr Nanos kSlowRetry = 200 * kMillisecond;
+constexpr Nanos kSlowRetry =
+    60 * kMillisecond;               // memory that a fork child holds: see docs/memory.md
 constexpr int kQuickTries = 25;      // half a second
-constexpr int kDriverTries = 50;     // with a driver that gives no answer: 10 seconds
-constexpr int kContextTries = 1000;  // a program that allocates all the time: some minutes
+constexpr int kDriverTries = 170;    // with a driver that gives no answer: about 10 seconds
+constexpr int kContextTries = 3000;  // a program that allocates all the time: some minutes
 
 }  // namespace
 
@@ -41,7 +42,7 @@ void LimiterSessions::MarkAsked() {
 void LimiterSessions::Audit() {
   audit_running_ = true;
   MarkAsked();
-  hooks_.ask_driver([this, alive = std::weak_ptr<bool>(alive_)](std::vector<Memory> memory) {
+  hooks_.ask_driver(0, [this, alive = std::weak_ptr<bool>(alive_)](std::vector<Memory> memory) {
     if (alive.expired()) return;
     audit_running_ = false;
     last_audit_ = MonotonicNow();
@@ -52,6 +53,10 @@ void LimiterSessions::Audit() {
 void LimiterSessions::OnAudit(const std::vector<Memory>& memory) {
   if (memory.size() != options_.gpu_count) return;
   AuditSeeds(memory);
+  // Memory that one process lets go and another one holds moves between them in one look.
+  for (uint32_t gpu = 0; gpu < options_.gpu_count; ++gpu) {
+    if (memory[gpu]) RaiseListed(gpu, *memory[gpu]);
+  }
   AuditContexts(memory);
   AuditEnded(memory);
 }

@@ -48,12 +48,14 @@ Result<std::unique_ptr<LimiterSessions>> LimiterSessions::Open(EventLoop& loop,
       new LimiterSessions(loop, leases, account, std::move(options), std::move(hooks)));
   sessions->ReadProcessFile();
   sessions->CreditStrangers();
+  sessions->LookSoon();
   KRUX_RETURN_IF_ERROR(sessions->Listen());
   return sessions;
 }
 
 LimiterSessions::~LimiterSessions() {
   if (audit_timer_set_) loop_.Cancel(audit_timer_);
+  if (look_timer_set_) loop_.Cancel(look_timer_);
   if (listener_.valid()) loop_.Forget(listener_.get());
   for (auto& [fd, connection] : connections_) loop_.Forget(fd);
   for (auto& [slot, process] : processes_) loop_.Forget(process.pidfd.get());
@@ -260,6 +262,7 @@ void LimiterSessions::Release(uint32_t slot) {
   for (auto it = settles_.begin(); it != settles_.end();) {
     it = it->first.slot == slot ? settles_.erase(it) : std::next(it);
   }
+  for (uint32_t gpu = 0; gpu < options_.gpu_count; ++gpu) seen_.erase({slot, gpu});
   loop_.Forget(processes_[slot].pidfd.get());
   processes_.erase(slot);
   WriteProcessFile();

@@ -23,6 +23,7 @@
 
 #include "agent/event_loop.h"
 #include "agent/lease_service.h"
+#include "agent/over_limit.h"
 #include "agent/pages.h"
 #include "agent/processes.h"
 #include "protocol/limiter_messages.h"
@@ -39,8 +40,11 @@ class LimiterSessions {
   struct Hooks {
     // May this process speak for the container?
     std::function<Status(const ucred& peer)> check_peer;
-    // Asks the driver from another thread and calls back on the loop.
-    std::function<void(MemoryAnswer)> ask_driver;
+    // Asks the driver from another thread and calls back on the loop. An answer that is at most
+    // `max_age` old will do.
+    std::function<void(Nanos max_age, MemoryAnswer)> ask_driver;
+    // Whether a process that the driver lists is the container's; for those without a limiter.
+    std::function<bool(pid_t)> is_mine = [](pid_t) { return false; };
     // The true size of a context on the container's GPU was seen.
     std::function<void(uint32_t gpu, uint64_t bytes)> context_learned;
     // The last process has gone; called from the loop, not from within this object.
@@ -52,7 +56,10 @@ class LimiterSessions {
     std::string socket_path;   // in the container's folder
     std::string process_file;  // not in the container's folder
     uint32_t gpu_count = 0;
-    bool account_is_new = false;  // the account of a container that was running is lost
+    bool account_is_new = false;         // the account of a container that was running is lost
+    std::vector<uint64_t> limits_bytes;  // one a GPU
+    OverLimitPolicy over_limit = OverLimitPolicy::kReport;
+    Nanos look_period = kSecond;
   };
 
   struct ProcessView {
@@ -135,6 +142,14 @@ class LimiterSessions {
   void WriteProcessFile();
   void CreditStrangers();
 
+  // The regular look (limiter_look.cc).
+  void LookSoon();
+  void OnLook(const std::vector<Memory>& memory);
+  uint64_t ListedOn(const std::map<pid_t, uint64_t>& figures, std::vector<pid_t>* pids);
+  void RaiseListed(uint32_t gpu, const std::map<pid_t, uint64_t>& figures);
+  void RaiseTo(uint32_t slot, uint32_t gpu, uint64_t driver_bytes);
+  void Judge(uint32_t gpu, uint64_t listed, const std::vector<pid_t>& pids);
+
   void MarkAsked();
   void AuditSoon(Nanos delay);
   void Audit();
@@ -158,6 +173,11 @@ class LimiterSessions {
   bool audit_running_ = false;
   bool audit_timer_set_ = false;
   EventLoop::TimerId audit_timer_{};
+  bool look_timer_set_ = false;
+  EventLoop::TimerId look_timer_{};
+  OverLimit over_limit_;
+  std::set<pid_t> strangers_;      // listed by the driver and without a limiter: said once
+  std::map<Settle, Sample> seen_;  // by the last look
   // What answers of other threads hold weakly: gone when this object is.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

@@ -30,6 +30,7 @@ struct Flags {
   std::string sim_folder = gpu::kSimFolder;
   std::string pod_source = "kubelet";
   std::string log_level = "info";
+  std::string over_limit = "end";
   bool local = false;
 };
 
@@ -49,6 +50,11 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   app.add_option("--pod-source", flags.pod_source,
                  "where pods are learnt of: kubelet (its Pods API, Kubernetes 1.37 and newer)")
+      ->capture_default_str();
+  app.add_option("--over-limit", flags.over_limit,
+                 "what happens to a container that holds more GPU memory than its limit by the "
+                 "driver's figures: end (its processes on that GPU) or report")
+      ->check(CLI::IsMember({"end", "report"}))
       ->capture_default_str();
   app.add_option("--log-level", flags.log_level, "debug, info, warn or error")
       ->capture_default_str();
@@ -123,6 +129,7 @@ Status RunAgent(const Flags& flags) {
   options.run_folder = flags.run_folder;
   options.limiter_path = flags.limiter;
   options.exit_when_idle = flags.local;
+  options.over_limit = flags.over_limit == "end" ? OverLimitPolicy::kEnd : OverLimitPolicy::kReport;
   if (!flags.local) {
     KRUX_RETURN_IF_ERROR(MakeDirectories(flags.state_folder, 0700));
     options.ledger_path = flags.state_folder + "/ledger";

@@ -59,6 +59,7 @@ void ClearSlot(ProcessSlot& slot) {
     gpu.blocked.store(0);
     gpu.launches.store(0);
     gpu.refused.store(0);
+    gpu.unlisted_bytes.store(0);
   }
 }
 
@@ -184,16 +185,20 @@ void Account::SeedSlot(uint32_t slot, uint32_t gpu, uint64_t driver_bytes) {
   page()->processes[slot].gpus[gpu].charged_bytes.fetch_add(driver_bytes);
 }
 
-Result<Account::Settled> Account::SettleContext(uint32_t slot, uint32_t gpu,
-                                                uint64_t driver_bytes) {
+Result<Account::Settled> Account::SettleContext(uint32_t slot, uint32_t gpu, uint64_t driver_bytes,
+                                                Direction direction) {
   ProcessSlot::PerGpu& mine = page()->processes[slot].gpus[gpu];
   const uint64_t charged = mine.charged_bytes.load();
   const uint64_t context = mine.context_bytes.load();
   if (mine.pending_bytes.load() != 0 || mine.charged_bytes.load() != charged) {
     return Error{ErrorCode::kUnavailable, "the process is charging memory at this moment"};
   }
-  const uint64_t others = charged - std::min(charged, context);
+  const uint64_t unlisted = mine.unlisted_bytes.load();
+  const uint64_t not_others = context + std::min(unlisted, UINT64_MAX - context);
+  const uint64_t others = charged - std::min(charged, not_others);
   const uint64_t wanted = std::min(driver_bytes - std::min(driver_bytes, others), kMaxContextBytes);
+  const bool only_context = others == 0 && unlisted == 0;
+  if (direction == Direction::kUp && wanted <= context) return Settled{context, only_context};
   mine.context_bytes.store(wanted);
   if (wanted > context) {
     page()->gpus[gpu].used_bytes.fetch_add(wanted - context);
@@ -202,13 +207,19 @@ Result<Account::Settled> Account::SettleContext(uint32_t slot, uint32_t gpu,
     Subtract(mine.charged_bytes, context - wanted);
     Subtract(page()->gpus[gpu].used_bytes, context - wanted);
   }
-  return Settled{wanted, others == 0};
+  return Settled{wanted, only_context};
 }
 
 uint64_t Account::Used(uint32_t gpu) const { return page()->gpus[gpu].used_bytes.load(); }
 
 uint64_t Account::Charged(uint32_t slot, uint32_t gpu) const {
   return page()->processes[slot].gpus[gpu].charged_bytes.load();
+}
+
+uint64_t Account::ChargedAndListed(uint32_t slot, uint32_t gpu) const {
+  const ProcessSlot::PerGpu& mine = page()->processes[slot].gpus[gpu];
+  const uint64_t charged = mine.charged_bytes.load();
+  return charged - std::min(charged, mine.unlisted_bytes.load());
 }
 
 }  // namespace krux::agent

@@ -81,12 +81,17 @@ class Account {
     uint64_t context_bytes = 0;  // as it is now
     bool only_context = false;   // nothing else was charged: the figure is a context's true size
   };
+  enum class Direction { kBoth, kUp };
   // The driver says that the process holds `driver_bytes` on the GPU: what the account does not
-  // know of is the context. kUnavailable when the process was charging meanwhile: ask again.
-  Result<Settled> SettleContext(uint32_t slot, uint32_t gpu, uint64_t driver_bytes);
+  // know of is the context. What is charged and not listed by the driver (managed memory) stays.
+  // kUnavailable when the process was charging meanwhile: ask again.
+  Result<Settled> SettleContext(uint32_t slot, uint32_t gpu, uint64_t driver_bytes,
+                                Direction direction = Direction::kBoth);
 
   uint64_t Used(uint32_t gpu) const;
   uint64_t Charged(uint32_t slot, uint32_t gpu) const;
+  // The part of it that the driver lists under the process.
+  uint64_t ChargedAndListed(uint32_t slot, uint32_t gpu) const;
 
  private:
   UniqueFd fd_;

@@ -112,6 +112,31 @@ TEST(AccountTest, ContextIsSettledToWhatTheDriverSays) {
   EXPECT_EQ(account.SettleContext(0, 0, 0).error().code, ErrorCode::kUnavailable);
 }
 
+// The driver lists managed memory under no process: what it lists says nothing about it.
+TEST(AccountTest, ManagedMemoryStaysChargedWhenAContextIsSettled) {
+  Account account = MakeAccount();
+  account.ClaimSlot(0, 10);
+  ProcessSlot::PerGpu& mine = account.page()->processes[0].gpus[0];
+  ChargeCutOff(account.page(), 0, 520 * kMiB, 4);
+  mine.context_bytes.store(520 * kMiB);
+  ChargeCutOff(account.page(), 0, 1024 * kMiB, 4);
+  mine.unlisted_bytes.store(1024 * kMiB);
+  ASSERT_TRUE(account.SettleContext(0, 0, 518 * kMiB));
+  EXPECT_EQ(account.Used(0), (518 + 1024) * kMiB);
+  EXPECT_EQ(account.ChargedAndListed(0, 0), 518 * kMiB);
+}
+
+TEST(AccountTest, PeriodicLooksOnlyRaise) {
+  Account account = MakeAccount();
+  account.ClaimSlot(0, 10);
+  ChargeCutOff(account.page(), 0, 520 * kMiB, 4);
+  account.page()->processes[0].gpus[0].context_bytes.store(520 * kMiB);
+  ASSERT_TRUE(account.SettleContext(0, 0, 100 * kMiB, Account::Direction::kUp));
+  EXPECT_EQ(account.Used(0), 520 * kMiB);
+  ASSERT_TRUE(account.SettleContext(0, 0, 600 * kMiB, Account::Direction::kUp));
+  EXPECT_EQ(account.Used(0), 600 * kMiB);
+}
+
 TEST(AccountTest, OnlyASealedAccountIsTakenOver) {
   const Account account = MakeAccount();
   EXPECT_TRUE(Account::Adopt(UniqueFd(dup(account.fd())), 1));

@@ -1,6 +1,7 @@
-// Arrays and mipmapped arrays, by an upper bound of their size (sizes.h). Sparse ones and those
-// with deferred mapping have no memory of their own: what is mapped into them is charged where it
-// is made.
+// Arrays and mipmapped arrays, by the size that the driver itself gives for an array of the same
+// description whose memory is deferred; by an upper bound (sizes.h) where it gives none. Sparse
+// ones and those with deferred mapping have no memory of their own: what is mapped into them is
+// charged where it is made.
 #include "limiter/entry/entry.h"
 
 namespace {
@@ -28,15 +29,57 @@ uint64_t BytesOfFormat(CUarray_format format) {
   }
 }
 
-template <typename Descriptor>
-uint64_t ElementBytes(const Descriptor& descriptor) {
+uint64_t ElementBytes(const CUDA_ARRAY3D_DESCRIPTOR& descriptor) {
   return BytesOfFormat(descriptor.Format) *
          (descriptor.NumChannels == 0 ? 1 : descriptor.NumChannels);
 }
 
-template <typename Descriptor>
-ArrayShape ShapeOf(const Descriptor& descriptor) {
+ArrayShape ShapeOf(const CUDA_ARRAY3D_DESCRIPTOR& descriptor) {
   return {descriptor.Width, descriptor.Height, descriptor.Depth, ElementBytes(descriptor)};
+}
+
+// The driver tells the size only of arrays without memory: one is made and asked.
+uint64_t SizeOf(const CUDA_ARRAY3D_DESCRIPTOR& descriptor) {
+  CUDA_ARRAY3D_DESCRIPTOR twin = descriptor;
+  twin.Flags |= CUDA_ARRAY3D_DEFERRED_MAPPING;
+  CUDA_ARRAY_MEMORY_REQUIREMENTS size{};
+  CUarray array = nullptr;
+  CUdevice device = -1;
+  if (Real().cuCtxGetDevice(&device) != CUDA_SUCCESS ||
+      Real().cuArray3DCreate_v2(&array, &twin) != CUDA_SUCCESS) {
+    return ArrayBytes(ShapeOf(descriptor));
+  }
+  const CUresult told = Real().cuArrayGetMemoryRequirements(&size, array, device);
+  Real().cuArrayDestroy(array);
+  return told == CUDA_SUCCESS && size.size != 0 ? OwnBytes(size.size)
+                                                : ArrayBytes(ShapeOf(descriptor));
+}
+
+uint64_t SizeOf(const CUDA_ARRAY3D_DESCRIPTOR& descriptor, unsigned levels) {
+  CUDA_ARRAY3D_DESCRIPTOR twin = descriptor;
+  twin.Flags |= CUDA_ARRAY3D_DEFERRED_MAPPING;
+  CUDA_ARRAY_MEMORY_REQUIREMENTS size{};
+  CUmipmappedArray array = nullptr;
+  CUdevice device = -1;
+  if (Real().cuCtxGetDevice(&device) != CUDA_SUCCESS ||
+      Real().cuMipmappedArrayCreate(&array, &twin, levels) != CUDA_SUCCESS) {
+    return MipmapBytes(ShapeOf(descriptor), levels);
+  }
+  const CUresult told = Real().cuMipmappedArrayGetMemoryRequirements(&size, array, device);
+  Real().cuMipmappedArrayDestroy(array);
+  return told == CUDA_SUCCESS && size.size != 0 ? OwnBytes(size.size)
+                                                : MipmapBytes(ShapeOf(descriptor), levels);
+}
+
+// The descriptors of two dimensions and of the first generation hold less.
+template <typename Descriptor>
+CUDA_ARRAY3D_DESCRIPTOR Widened(const Descriptor& flat) {
+  CUDA_ARRAY3D_DESCRIPTOR descriptor{};
+  descriptor.Width = flat.Width;
+  descriptor.Height = flat.Height;
+  descriptor.Format = flat.Format;
+  descriptor.NumChannels = flat.NumChannels;
+  return descriptor;
 }
 
 template <typename Handle>
@@ -57,9 +100,7 @@ CUresult cuArrayCreate_v2(CUarray* array, const CUDA_ARRAY_DESCRIPTOR* descripto
   const auto call = [&] { return Real().cuArrayCreate_v2(array, descriptor); };
   const EntryGuard guard;
   if (!guard.active() || array == nullptr || descriptor == nullptr) return call();
-  const uint64_t size =
-      ArrayBytes({descriptor->Width, descriptor->Height, 0, ElementBytes(*descriptor)});
-  return CreateArray(array, size, call);
+  return CreateArray(array, SizeOf(Widened(*descriptor)), call);
 }
 
 CUresult cuArray3DCreate_v2(CUarray* array, const CUDA_ARRAY3D_DESCRIPTOR* descriptor) {
@@ -69,8 +110,7 @@ CUresult cuArray3DCreate_v2(CUarray* array, const CUDA_ARRAY3D_DESCRIPTOR* descr
       (descriptor->Flags & kWithoutMemory) != 0) {
     return call();
   }
-  const uint64_t size = ArrayBytes(ShapeOf(*descriptor));
-  return CreateArray(array, size, call);
+  return CreateArray(array, SizeOf(*descriptor), call);
 }
 
 CUresult cuArrayDestroy(CUarray array) {
@@ -90,7 +130,7 @@ CUresult cuMipmappedArrayCreate(CUmipmappedArray* array, const CUDA_ARRAY3D_DESC
       (descriptor->Flags & kWithoutMemory) != 0) {
     return call();
   }
-  const uint64_t size = MipmapBytes(ShapeOf(*descriptor), levels);
+  const uint64_t size = SizeOf(*descriptor, levels);
   return ChargedAllocation(
       Self().devices.CurrentGpu(), size, call, [&] { return size; },
       [&] { return NumberOf(*array); }, [&] { Real().cuMipmappedArrayDestroy(*array); });
@@ -110,9 +150,7 @@ CUresult cuArrayCreate(CUarray* array, const CUDA_ARRAY_DESCRIPTOR_v1* descripto
   const auto call = [&] { return Real().cuArrayCreate(array, descriptor); };
   const EntryGuard guard;
   if (!guard.active() || array == nullptr || descriptor == nullptr) return call();
-  const uint64_t size =
-      ArrayBytes({descriptor->Width, descriptor->Height, 0, ElementBytes(*descriptor)});
-  return CreateArray(array, size, call);
+  return CreateArray(array, SizeOf(Widened(*descriptor)), call);
 }
 
 CUresult cuArray3DCreate(CUarray* array, const CUDA_ARRAY3D_DESCRIPTOR_v1* descriptor) {
@@ -122,5 +160,8 @@ CUresult cuArray3DCreate(CUarray* array, const CUDA_ARRAY3D_DESCRIPTOR_v1* descr
       (descriptor->Flags & kWithoutMemory) != 0) {
     return call();
   }
-  return CreateArray(array, ArrayBytes(ShapeOf(*descriptor)), call);
+  CUDA_ARRAY3D_DESCRIPTOR wide = Widened(*descriptor);
+  wide.Depth = descriptor->Depth;
+  wide.Flags = descriptor->Flags;
+  return CreateArray(array, SizeOf(wide), call);
 }

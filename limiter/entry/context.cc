@@ -154,24 +154,62 @@ CUresult cuCtxDestroy_v2(CUcontext context) {
   return EndContext(context, [&] { return Real().cuCtxDestroy_v2(context); });
 }
 
+namespace {
+
+// The driver resizes local memory at once, also downwards: functions are looked at again then.
+template <typename Call>
+CUresult SetStack(uint32_t gpu, size_t value, Call call) {
+  Process& self = Self();
+  bool grown = false;
+  if (!LocalBytesFit(gpu, value, &grown)) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUresult result = call();
+  if (result != CUDA_SUCCESS) return result;
+  LowerLocalBytes(gpu, value);
+  self.known_functions.Forget();
+  return result;
+}
+
+}  // namespace
+
 // Heaps and stacks that a later launch will take from the card: charged when they are asked for.
 CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   const auto call = [&] { return Real().cuCtxSetLimit(limit, value); };
   const EntryGuard guard;
   const uint32_t gpu = guard.active() ? Self().devices.CurrentGpu() : Devices::kNotGranted;
   if (gpu == Devices::kNotGranted) return call();
-  if (limit == CU_LIMIT_STACK_SIZE) {
-    bool grown = false;
-    return LocalBytesFit(gpu, value, &grown) ? call() : CUDA_ERROR_OUT_OF_MEMORY;
-  }
+  if (limit == CU_LIMIT_STACK_SIZE) return SetStack(gpu, value, call);
   size_t before = 0;
   if ((limit != CU_LIMIT_PRINTF_FIFO_SIZE && limit != CU_LIMIT_MALLOC_HEAP_SIZE) ||
       Real().cuCtxGetLimit(&before, limit) != CUDA_SUCCESS || value <= before) {
     return call();
   }
-  const uint64_t growth = OwnBytes(value - before);
+  // The driver keeps two of the first kind.
+  const uint64_t copies = limit == CU_LIMIT_PRINTF_FIFO_SIZE ? 2 : 1;
+  const uint64_t growth = OwnBytes(Product(value - before, copies));
   if (!Self().contexts.Reserve(gpu, growth)) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUresult result = call();
   if (result != CUDA_SUCCESS) Self().contexts.Unreserve(gpu, growth);
+  return result;
+}
+
+CUresult cuGreenCtxCreate(CUgreenCtx* context, CUdevResourceDesc resources, CUdevice device,
+                          unsigned int flags) {
+  const auto call = [&] { return Real().cuGreenCtxCreate(context, resources, device, flags); };
+  const EntryGuard guard;
+  const uint32_t gpu = guard.active() ? Self().devices.GpuOf(device) : Devices::kNotGranted;
+  if (gpu == Devices::kNotGranted) return call();
+  if (!Self().contexts.Reserve(gpu, kGreenContextBytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUresult result = call();
+  if (result != CUDA_SUCCESS) Self().contexts.Unreserve(gpu, kGreenContextBytes);
+  return result;
+}
+
+CUresult cuGreenCtxDestroy(CUgreenCtx context) {
+  const EntryGuard guard;
+  const CUresult result = Real().cuGreenCtxDestroy(context);
+  const uint32_t gpu = guard.active() ? Self().devices.CurrentGpu() : Devices::kNotGranted;
+  if (result == CUDA_SUCCESS && gpu != Devices::kNotGranted) {
+    Self().link.Send(krux::wire::EventKind::kContextMade, gpu, 0);
+  }
   return result;
 }

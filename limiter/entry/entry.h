@@ -94,6 +94,8 @@ CUresult GatedLaunch(CUstream stream, DefaultStream default_stream, uint64_t key
 bool LocalMemoryFits(CUfunction function, bool* grown);
 // The same for so many bytes a thread on the current context's GPU.
 bool LocalBytesFit(uint32_t gpu, uint64_t bytes_per_thread, bool* grown);
+// The driver has made local memory smaller.
+void LowerLocalBytes(uint32_t gpu, uint64_t bytes_per_thread);
 
 // Charges the memory that a launch or an upload of the graph may take around the driver's call.
 CUresult TakingGraphMemory(CUgraphExec exec, CUresult (*call)(const void*), const void* argument);

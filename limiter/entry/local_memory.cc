@@ -38,6 +38,10 @@ bool LocalBytesFit(uint32_t gpu, uint64_t bytes_per_thread, bool* grown) {
   return Self().contexts.GrowLocalMemory(gpu, bytes_per_thread, ThreadsOfGpu(), grown);
 }
 
+void LowerLocalBytes(uint32_t gpu, uint64_t bytes_per_thread) {
+  Self().contexts.LowerLocalMemory(gpu, bytes_per_thread, ThreadsOfGpu());
+}
+
 bool LocalMemoryFits(CUfunction function, bool* grown) {
   Process& self = Self();
   const uint32_t gpu = self.devices.CurrentGpu();

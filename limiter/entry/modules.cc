@@ -17,8 +17,9 @@ void SettleSoon(uint32_t gpu) {
   Self().link.Send(krux::wire::EventKind::kContextMade, gpu, 0);
 }
 
-template <typename Call>
-CUresult Load(const void* image, Call call) {
+// `loaded` makes the driver take the memory of the variables now, if it has not.
+template <typename Call, typename Loaded>
+CUresult Load(const void* image, Call call, Loaded loaded) {
   const EntryGuard guard;
   const uint32_t gpu = guard.active() ? Self().devices.CurrentGpu() : Devices::kNotGranted;
   if (gpu == Devices::kNotGranted) return call();
@@ -30,6 +31,7 @@ CUresult Load(const void* image, Call call) {
   if (result != CUDA_SUCCESS) {
     self.contexts.Unreserve(gpu, bytes);
   } else if (bytes != 0) {
+    loaded();
     self.link.Send(krux::wire::EventKind::kContextMade, gpu, 0);
   } else {
     SettleSoon(gpu);
@@ -46,24 +48,38 @@ CUresult Unload(Call call) {
   return result;
 }
 
+template <typename Call>
+CUresult LoadModule(const void* image, Call call) {
+  return Load(image, call, [] {});
+}
+
+// The driver would load a library with the first launch of a kernel of it, when nobody looks.
+template <typename Call>
+CUresult LoadLibrary(const void* image, const CUlibrary* library, Call call) {
+  return Load(image, call, [&] {
+    CUmodule module = nullptr;
+    Real().cuLibraryGetModule(&module, *library);
+  });
+}
+
 }  // namespace
 
 CUresult cuModuleLoad(CUmodule* module, const char* file) {
-  return Load(nullptr, [&] { return Real().cuModuleLoad(module, file); });
+  return LoadModule(nullptr, [&] { return Real().cuModuleLoad(module, file); });
 }
 
 CUresult cuModuleLoadData(CUmodule* module, const void* image) {
-  return Load(image, [&] { return Real().cuModuleLoadData(module, image); });
+  return LoadModule(image, [&] { return Real().cuModuleLoadData(module, image); });
 }
 
 CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned int count,
                             CUjit_option* options, void** values) {
-  return Load(image,
-              [&] { return Real().cuModuleLoadDataEx(module, image, count, options, values); });
+  return LoadModule(
+      image, [&] { return Real().cuModuleLoadDataEx(module, image, count, options, values); });
 }
 
 CUresult cuModuleLoadFatBinary(CUmodule* module, const void* image) {
-  return Load(image, [&] { return Real().cuModuleLoadFatBinary(module, image); });
+  return LoadModule(image, [&] { return Real().cuModuleLoadFatBinary(module, image); });
 }
 
 CUresult cuModuleUnload(CUmodule module) {
@@ -74,7 +90,7 @@ CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* j
                            void** jit_values, unsigned int jit_count,
                            CUlibraryOption* library_options, void** library_values,
                            unsigned int library_count) {
-  return Load(code, [&] {
+  return LoadLibrary(code, library, [&] {
     return Real().cuLibraryLoadData(library, code, jit_options, jit_values, jit_count,
                                     library_options, library_values, library_count);
   });
@@ -84,7 +100,7 @@ CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* file, CUjit_optio
                                void** jit_values, unsigned int jit_count,
                                CUlibraryOption* library_options, void** library_values,
                                unsigned int library_count) {
-  return Load(nullptr, [&] {
+  return LoadLibrary(nullptr, library, [&] {
     return Real().cuLibraryLoadFromFile(library, file, jit_options, jit_values, jit_count,
                                         library_options, library_values, library_count);
   });

@@ -16,21 +16,6 @@ CUmemoryPool CurrentPool() {
   return pool;
 }
 
-// A pool of managed memory is not asked what it reserves: its blocks are charged one by one, as
-// cuMemAllocManaged's are.
-template <typename Call>
-CUresult AllocateManaged(CUdeviceptr* address, size_t bytes, uint32_t gpu, CUstream stream,
-                         Call call) {
-  const uint64_t size = OwnBytes(bytes);
-  return ChargedAllocation(
-      gpu, size, call, [&] { return size; }, [&] { return *address; },
-      [&] {
-        Real().cuMemFreeAsync(*address, stream);
-        *address = 0;
-      },
-      Listed::kNo);
-}
-
 template <typename Call>
 CUresult AllocateFromPool(CUdeviceptr* address, size_t bytes, CUmemoryPool pool, CUstream stream,
                           DefaultStream default_stream, Call call) {
@@ -42,10 +27,8 @@ CUresult AllocateFromPool(CUdeviceptr* address, size_t bytes, CUmemoryPool pool,
   }
   const uint32_t current = self.devices.CurrentGpu();
   if (current == Devices::kNotGranted || pool == nullptr || address == nullptr) return call();
-  const Pools::Place place = self.pools.PlaceOf(pool, current);
-  const uint32_t gpu = place.gpu;
+  const uint32_t gpu = self.pools.GpuOf(pool, current);
   if (gpu == Pools::kOnHost) return call();
-  if (place.is_managed) return AllocateManaged(address, bytes, gpu, stream, call);
   uint64_t growth = 0;
   if (!self.pools.BeforeAllocation(pool, gpu, bytes, &growth)) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUresult result = call();
@@ -57,21 +40,10 @@ CUresult AllocateFromPool(CUdeviceptr* address, size_t bytes, CUmemoryPool pool,
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-// A managed block is charged until the stream has come to its end.
 template <typename Call>
-CUresult FreeToPool(CUdeviceptr address, CUstream stream, Call call) {
-  Process& self = Self();
-  self.pools.NoteFree();
-  Allocations::Record record{};
-  if (!self.allocations.TakeOut(address, &record)) return call();
-  const CUresult result = call();
-  if (result != CUDA_SUCCESS) {
-    self.allocations.PutBack(address, record);
-    return result;
-  }
-  if (self.captures.load(std::memory_order_relaxed) == 0) Real().cuStreamSynchronize(stream);
-  self.allocations.Return(address, record);
-  return result;
+CUresult FreeToPool(CUdeviceptr address, Call call) {
+  Self().pools.NoteFree();
+  return ChargedFree(address, call);
 }
 
 // Notes where a pool's memory is, so that what it reserves is charged there or not at all.
@@ -124,15 +96,13 @@ CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* address, size_t bytes, CUmemo
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
   const EntryGuard guard;
   if (!guard.active()) return Real().cuMemFreeAsync(address, stream);
-  return FreeToPool(address, Streams::Resolve(stream, DefaultStream::kLegacy),
-                    [&] { return Real().cuMemFreeAsync(address, stream); });
+  return FreeToPool(address, [&] { return Real().cuMemFreeAsync(address, stream); });
 }
 
 CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream) {
   const EntryGuard guard;
   if (!guard.active()) return Real().cuMemFreeAsync_ptsz(address, stream);
-  return FreeToPool(address, Streams::Resolve(stream, DefaultStream::kPerThread),
-                    [&] { return Real().cuMemFreeAsync_ptsz(address, stream); });
+  return FreeToPool(address, [&] { return Real().cuMemFreeAsync_ptsz(address, stream); });
 }
 
 CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* properties) {

@@ -60,6 +60,28 @@ CUresult SynchronizeContext(CUcontext context, Call call) {
   return result;
 }
 
+// The channel of a stream takes memory of the card.
+template <typename Call>
+CUresult CreateStream(Call call) {
+  const EntryGuard guard;
+  const uint32_t gpu = guard.active() ? Self().devices.CurrentGpu() : Devices::kNotGranted;
+  if (gpu == Devices::kNotGranted) return call();
+  if (!Self().contexts.AddStream(gpu)) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUresult result = call();
+  if (result != CUDA_SUCCESS) Self().contexts.RemoveStream(gpu);
+  return result;
+}
+
+template <typename Call>
+CUresult DestroyStream(CUstream stream, Call call) {
+  const EntryGuard guard;
+  const uint32_t gpu = guard.active() ? Self().devices.CurrentGpu() : Devices::kNotGranted;
+  if (guard.active()) Self().streams.OnStreamDestroy(stream);
+  const CUresult result = call();
+  if (gpu != Devices::kNotGranted && result == CUDA_SUCCESS) Self().contexts.RemoveStream(gpu);
+  return result;
+}
+
 CUresult Begun(CUresult result, bool active) {
   if (active && result == CUDA_SUCCESS) Self().captures.fetch_add(1);
   return result;
@@ -117,16 +139,26 @@ CUresult cuEventSynchronize(CUevent event) {
   return result;
 }
 
+CUresult cuStreamCreate(CUstream* stream, unsigned int flags) {
+  return CreateStream([&] { return Real().cuStreamCreate(stream, flags); });
+}
+
+CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned int flags, int priority) {
+  return CreateStream([&] { return Real().cuStreamCreateWithPriority(stream, flags, priority); });
+}
+
+CUresult cuGreenCtxStreamCreate(CUstream* stream, CUgreenCtx context, unsigned int flags,
+                                int priority) {
+  return CreateStream(
+      [&] { return Real().cuGreenCtxStreamCreate(stream, context, flags, priority); });
+}
+
 CUresult cuStreamDestroy(CUstream stream) {
-  const EntryGuard guard;
-  if (guard.active()) Self().streams.OnStreamDestroy(stream);
-  return Real().cuStreamDestroy(stream);
+  return DestroyStream(stream, [&] { return Real().cuStreamDestroy(stream); });
 }
 
 CUresult cuStreamDestroy_v2(CUstream stream) {
-  const EntryGuard guard;
-  if (guard.active()) Self().streams.OnStreamDestroy(stream);
-  return Real().cuStreamDestroy_v2(stream);
+  return DestroyStream(stream, [&] { return Real().cuStreamDestroy_v2(stream); });
 }
 
 CUresult cuStreamBeginCapture(CUstream stream) {

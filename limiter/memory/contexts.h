@@ -37,6 +37,14 @@ class Contexts {
   // any; false = it does not fit. `threads` = how many the GPU can hold.
   bool GrowLocalMemory(uint32_t gpu, uint64_t bytes_per_thread, uint64_t threads, bool* grown);
 
+  // The driver has given local memory back, down to so much.
+  void LowerLocalMemory(uint32_t gpu, uint64_t bytes_per_thread, uint64_t threads);
+
+  // A stream is about to be made, or was destroyed. Their channels are charged by the most that
+  // were there at a time. False: out of memory.
+  bool AddStream(uint32_t gpu);
+  void RemoveStream(uint32_t gpu);
+
   void ForgetAfterFork();
 
  private:
@@ -49,6 +57,8 @@ class Contexts {
   uint32_t living_[kMaxPageGpus] = {};
   uint64_t primary_[kMaxPageGpus] = {};
   uint64_t local_bytes_[kMaxPageGpus] = {};  // per thread, the most so far
+  uint64_t streams_[kMaxPageGpus] = {};
+  uint64_t most_streams_[kMaxPageGpus] = {};
 };
 
 }  // namespace krux::limiter

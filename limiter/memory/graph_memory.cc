@@ -46,28 +46,39 @@ class Nodes {
   size_t count_ = 0, mapped_ = 0;
 };
 
-void AddNode(CUgraphNode node, GraphNeed* need) {
+struct Sum {
+  GraphNeed need;
+  uint64_t open = 0;  // the addresses that are allocated and not freed, mixed together
+};
+
+void AddAllocation(CUgraphNode node, Sum* sum) {
   CUDA_MEM_ALLOC_NODE_PARAMS parameters{};
   if (Real().cuGraphMemAllocNodeGetParams(node, &parameters) != CUDA_SUCCESS) return;
   if (parameters.poolProps.location.type != CU_MEM_LOCATION_TYPE_DEVICE) return;
+  GraphNeed& need = sum->need;
   const CUdevice device = parameters.poolProps.location.id;
-  need->several_devices = need->several_devices || (need->bytes != 0 && need->device != device);
-  need->device = device;
-  need->bytes += GraphNodeBytes(parameters.bytesize);
-  if (need->bytes > kTooLarge) need->bytes = kTooLarge;
+  need.several_devices = need.several_devices || (need.bytes != 0 && need.device != device);
+  need.device = device;
+  need.bytes += OwnBytes(parameters.bytesize);
+  if (need.bytes > kTooLarge) need.bytes = kTooLarge;
+  sum->open ^= MixBits(parameters.dptr);
 }
 
-void AddGraph(CUgraph graph, int depth, GraphNeed* need) {
+void AddGraph(CUgraph graph, int depth, Sum* sum) {
   if (depth == kDeepestChild) return;
   for (const CUgraphNode node : Nodes(graph)) {
     CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
     if (Real().cuGraphNodeGetType(node, &type) != CUDA_SUCCESS) continue;
     CUgraph child = nullptr;
+    CUdeviceptr freed = 0;
     if (type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
-      AddNode(node, need);
+      AddAllocation(node, sum);
+    } else if (type == CU_GRAPH_NODE_TYPE_MEM_FREE &&
+               Real().cuGraphMemFreeNodeGetParams(node, &freed) == CUDA_SUCCESS) {
+      sum->open ^= MixBits(freed);
     } else if (type == CU_GRAPH_NODE_TYPE_GRAPH &&
                Real().cuGraphChildGraphNodeGetGraph(node, &child) == CUDA_SUCCESS) {
-      AddGraph(child, depth + 1, need);
+      AddGraph(child, depth + 1, sum);
     }
   }
 }
@@ -75,16 +86,19 @@ void AddGraph(CUgraph graph, int depth, GraphNeed* need) {
 }  // namespace
 
 GraphNeed NeedOf(CUgraph graph) {
-  GraphNeed need;
-  AddGraph(graph, 0, &need);
-  return need;
+  Sum sum;
+  AddGraph(graph, 0, &sum);
+  sum.need.bytes = GraphBytes(sum.need.bytes);
+  sum.need.frees_all = sum.open == 0;
+  return sum.need;
 }
 
 bool GraphMemory::Set(CUgraphExec exec, const GraphNeed& need, uint32_t gpu) {
   const LockGuard guard(lock_);
   Exec* row = execs_.Insert(KeyOf(exec));
   if (row == nullptr) return false;
-  *row = Exec{need.bytes, gpu, need.device};
+  *row = Exec{need.bytes, gpu, need.device, need.frees_all, 0};
+  pools_[gpu].device = need.device;
   return true;
 }
 
@@ -96,30 +110,33 @@ void GraphMemory::Forget(CUgraphExec exec) {
 GraphMemory::Launch GraphMemory::Find(CUgraphExec exec) {
   const LockGuard guard(lock_);
   const Exec* row = execs_.Find(KeyOf(exec));
-  return row == nullptr ? Launch{} : Launch{row->bytes, 0, row->gpu, row->device};
+  return row == nullptr ? Launch{} : Launch{row->bytes, 0, row->gpu, exec};
+}
+
+bool GraphMemory::FindsItsMemory(const Launch& launch, bool may_wait) {
+  {
+    const LockGuard guard(lock_);
+    const Exec* row = execs_.Find(KeyOf(launch.exec));
+    const Pool& pool = pools_[launch.gpu];
+    if (row == nullptr || !row->frees_all || row->era != pool.era) return false;
+    if (pool.last_exec == KeyOf(launch.exec)) return true;
+    if (pool.holds || !may_wait) return false;
+  }
+  return Real().cuCtxSynchronize() == CUDA_SUCCESS;
 }
 
 bool GraphMemory::Charge(Launch* launch, bool may_wait) {
-  {
-    const LockGuard guard(lock_);
-    pools_[launch->gpu].device = launch->device;
-  }
-  if (account_->Charge(launch->gpu, launch->need)) {
-    launch->charged = launch->need;
+  const uint64_t need = launch->need;
+  if (account_->Charge(launch->gpu, need)) {
+    launch->charged = need;
     return true;
   }
+  if (FindsItsMemory(*launch, may_wait)) return true;
   if (!may_wait) return false;
-  // What no graph uses now is found again by this one.
   Real().cuCtxSynchronize();
-  const uint64_t reserved = Reserved(launch->device);
-  const uint64_t growth = launch->need > reserved ? launch->need - reserved : 0;
-  if (account_->Charge(launch->gpu, growth)) {
-    launch->charged = growth;
-    return true;
-  }
   Trim(launch->gpu);
-  if (!account_->Charge(launch->gpu, launch->need)) return false;
-  launch->charged = launch->need;
+  if (!account_->Charge(launch->gpu, need)) return false;
+  launch->charged = need;
   return true;
 }
 
@@ -137,7 +154,21 @@ void GraphMemory::SettleLocked(uint32_t gpu, uint64_t ahead) {
 
 void GraphMemory::Settle(const Launch& launch) {
   const LockGuard guard(lock_);
+  Pool& pool = pools_[launch.gpu];
+  if (Exec* row = execs_.Find(KeyOf(launch.exec))) {
+    row->era = pool.era;
+    pool.holds = pool.holds || !row->frees_all;
+  }
+  pool.last_exec = KeyOf(launch.exec);
   SettleLocked(launch.gpu, launch.charged);
+}
+
+void GraphMemory::TrimLocked(uint32_t gpu) {
+  Pool& pool = pools_[gpu];
+  SettleLocked(gpu, 0);
+  ++pool.era;
+  pool.last_exec = 0;
+  pool.holds = pool.charged != 0;
 }
 
 bool GraphMemory::Trim(uint32_t gpu) {
@@ -147,14 +178,14 @@ bool GraphMemory::Trim(uint32_t gpu) {
   if (pool.device < 0 || pool.charged == 0) return false;
   const uint64_t before = pool.charged;
   Real().cuDeviceGraphMemTrim(pool.device);
-  SettleLocked(gpu, 0);
+  TrimLocked(gpu);
   return pool.charged < before;
 }
 
 void GraphMemory::SettleAll() {
   const LockGuard guard(lock_);
   for (uint32_t gpu = 0; gpu < kMaxPageGpus; ++gpu) {
-    if (pools_[gpu].device >= 0) SettleLocked(gpu, 0);
+    if (pools_[gpu].device >= 0) TrimLocked(gpu);
   }
 }
 

@@ -3,9 +3,12 @@
 // device, and gives it back only when the program trims (cuDeviceGraphMemTrim) or we do.
 //
 // What a graph can need is the sum of its allocation nodes. That is charged before a launch and
-// settled after it to what the driver says that it reserves. When it does not fit, and the pool
-// already holds as much as the graph can need, the work in flight is waited for first: the graph
-// then finds its memory in the pool.
+// settled after it to what the driver says that it reserves. When that does not fit, the graph may
+// still find its memory in the pool:
+//   - it is the graph that took memory last: it finds what it had;
+//   - all graphs since the last trim free what they allocate, and this one was launched among them:
+//     it finds memory when nothing runs any more, so the work in flight is waited for.
+// Else the pool is trimmed, and the whole need must fit.
 //
 // Thread-safe. Asks the driver under its lock; waits for the device only in that last case.
 #ifndef KRUX_LIMITER_MEMORY_GRAPH_MEMORY_H_
@@ -26,6 +29,7 @@ struct GraphNeed {
   uint64_t bytes = 0;
   CUdevice device = -1;
   bool several_devices = false;
+  bool frees_all = false;  // whatever it allocates
 };
 // Asks the driver for the nodes of the graph and of its child graphs.
 GraphNeed NeedOf(CUgraph graph);
@@ -47,7 +51,7 @@ class GraphMemory {
     uint64_t need = 0;
     uint64_t charged = 0;
     uint32_t gpu = 0;
-    CUdevice device = -1;
+    CUgraphExec exec = nullptr;
   };
   Launch Find(CUgraphExec exec);
   // Charges what the launch may take. False: out of memory. may_wait: no stream captures.
@@ -67,12 +71,19 @@ class GraphMemory {
     uint64_t bytes;
     uint32_t gpu;
     CUdevice device;
+    bool frees_all;
+    uint64_t era;  // of its last launch
   };
   struct Pool {
     uint64_t charged = 0;
     CUdevice device = -1;
+    uint64_t era = 1;        // counts the trims
+    bool holds = false;      // some graph since the last trim has not freed all
+    uint64_t last_exec = 0;  // that took memory
   };
 
+  bool FindsItsMemory(const Launch& launch, bool may_wait);
+  void TrimLocked(uint32_t gpu);
   void SettleLocked(uint32_t gpu, uint64_t ahead);
 
   Account* account_;

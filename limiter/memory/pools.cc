@@ -37,14 +37,17 @@ bool Pools::AfterAllocation(CUmemoryPool pool, uint32_t gpu, uint64_t growth) {
 bool Pools::SettleOne(CUmemoryPool pool, uint32_t gpu, uint64_t ahead) {
   const LockGuard guard(lock_);
   // Asked under the lock, so that two settlements can't be stored in the wrong order.
-  const uint64_t reserved = Attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+  uint64_t reserved = Attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
   Pool* row = pools_.Insert(KeyOf(pool));
   if (row == nullptr) return account_->Settle(gpu, ahead, 0) && false;
   if (!row->known) *row = Pool{row->charged, {gpu, false}, true};
+  if (row->place.is_managed && reserved < row->charged) reserved = row->charged;
+  if (row->place.is_managed) account_->NoteUnlisted(gpu, reserved - row->charged);
   const bool fits = account_->Settle(gpu, row->charged + ahead, reserved);
   if (fits) {
     row->charged = reserved;
   } else {
+    if (row->place.is_managed) account_->ForgetUnlisted(gpu, reserved - row->charged - ahead);
     row->charged += ahead;
   }
   return fits;
@@ -56,10 +59,10 @@ void Pools::OnCreate(CUmemoryPool pool, Place place) {
   if (row != nullptr && !row->known) *row = Pool{0, place, true};
 }
 
-Pools::Place Pools::PlaceOf(CUmemoryPool pool, uint32_t current) {
+uint32_t Pools::GpuOf(CUmemoryPool pool, uint32_t current) {
   const LockGuard guard(lock_);
   const Pool* row = pools_.Find(KeyOf(pool));
-  return row == nullptr ? Place{current, false} : row->place;
+  return row == nullptr ? current : row->place.gpu;
 }
 
 void Pools::SettleAll() {
@@ -70,7 +73,7 @@ void Pools::SettleAll() {
   {
     const LockGuard guard(lock_);
     pools_.RemoveIf([&](uint64_t key, const Pool& pool) {
-      if (pool.place.gpu != kOnHost && !pool.place.is_managed && count < kMostPools) {
+      if (pool.place.gpu != kOnHost && count < kMostPools) {
         keys[count] = key;
         gpus[count++] = pool.place.gpu;
       }
@@ -105,7 +108,10 @@ void Pools::OnDestroy(CUmemoryPool pool, bool had_memory) {
   if (row == nullptr) return;
   // A pool whose memory is in use lives on in the driver and can't be asked any more: its charge
   // stays until the process ends.
-  if (!had_memory && row->place.gpu != kOnHost) account_->Return(row->place.gpu, row->charged);
+  if (!had_memory && row->place.gpu != kOnHost) {
+    if (row->place.is_managed) account_->ForgetUnlisted(row->place.gpu, row->charged);
+    account_->Return(row->place.gpu, row->charged);
+  }
   pools_.Remove(KeyOf(pool));
 }
 

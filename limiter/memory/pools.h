@@ -1,6 +1,8 @@
 // Stream-ordered memory: each pool is charged by what it reserves on the card, not by what the
 // program has of it. A pool grows in steps, so a call that may make it grow charges a step ahead
-// and is settled to the driver's own figure (CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) after it.
+// and is settled to the driver's own figure (CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) after it. A pool
+// of managed memory holds what it once had on the card until it is destroyed, whatever it reserves
+// (H200, driver 580), so it is charged by the most that it had.
 //
 // Thread-safe. Asks the driver for attributes under its lock; never waits for a stream.
 #ifndef KRUX_LIMITER_MEMORY_POOLS_H_
@@ -32,12 +34,12 @@ class Pools {
   static constexpr uint32_t kOnHost = UINT32_MAX;
   struct Place {
     uint32_t gpu;
-    bool is_managed;  // managed memory: charged by its blocks, not by what the pool reserves
+    bool is_managed;
   };
   // A pool that the program has made or asked for. One that is known keeps its place.
   void OnCreate(CUmemoryPool pool, Place place);
-  // Where the pool's memory is: on `current` for one that is not known.
-  Place PlaceOf(CUmemoryPool pool, uint32_t current);
+  // The GPU that the pool's memory is on; `current` for a pool that is not known.
+  uint32_t GpuOf(CUmemoryPool pool, uint32_t current);
 
   // Memory was given back to some pool: what pools reserve may shrink at the next synchronize.
   void NoteFree() { shrinking_.store(true, std::memory_order_relaxed); }

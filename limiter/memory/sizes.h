@@ -1,5 +1,5 @@
 // What allocations really take on the card, as measured on an H200 (driver 580): up to 1 MiB a
-// power of two inside shared 2 MiB slabs, above that multiples of 2 MiB; pools grow by 32 MiB.
+// place in a shared 2 MiB slab, above that multiples of 2 MiB; pools grow by 32 MiB.
 // Pure functions. All of them round up and saturate: hostile sizes can't wrap.
 #ifndef KRUX_LIMITER_MEMORY_SIZES_H_
 #define KRUX_LIMITER_MEMORY_SIZES_H_
@@ -30,16 +30,21 @@ constexpr bool SharesSlab(uint64_t bytes) { return bytes <= kLargestInSlab; }
 constexpr uint64_t OwnBytes(uint64_t bytes) { return RoundUp(bytes, kSlabBytes); }
 
 // The place that a small allocation takes in its slab.
-constexpr uint64_t BytesInSlab(uint64_t bytes) {
-  uint64_t place = 1;
-  while (place < bytes && place < kLargestInSlab) place *= 2;
-  return place;
-}
+constexpr uint64_t BytesInSlab(uint64_t bytes) { return RoundUp(bytes, 512); }
 
 constexpr uint64_t PoolGrowth(uint64_t bytes) { return RoundUp(bytes, kPoolGrowthBytes); }
 
-// An allocation node of a graph.
-constexpr uint64_t GraphNodeBytes(uint64_t bytes) { return OwnBytes(bytes); }
+// The allocation nodes of a graph together: the device's graph pool grows as other pools do.
+constexpr uint64_t GraphBytes(uint64_t bytes_of_nodes) {
+  return RoundUp(bytes_of_nodes, kPoolGrowthBytes);
+}
+
+// Streams get channels with memory of their own, in steps, and keep them for the next streams
+// (8 streams took 4 MiB, 32 took 16, 128 took 70).
+constexpr uint64_t StreamBytes(uint64_t streams) {
+  return streams == 0 ? 0 : kSlabBytes + OwnBytes(streams * 600 * 1024);
+}
+constexpr uint64_t kGreenContextBytes = 4 * kMebibyte;
 
 // An upper bound of an array's memory: block-linear tiles of 64 bytes x 8 rows, in blocks of up to
 // 16 tiles, with no more depth than given. Arrays get slabs of their own.

@@ -15,7 +15,7 @@ TEST(Sizes, AreWhatTheCardTakes) {
   EXPECT_EQ(OwnBytes(4 * kMebibyte + 1), 6 * kMebibyte);
   EXPECT_EQ(OwnBytes(16 * kMebibyte + 1), 18 * kMebibyte);
   EXPECT_EQ(OwnBytes(32 * kMebibyte), 32 * kMebibyte);
-  EXPECT_EQ(BytesInSlab(3 * kMebibyte / 4), kMebibyte);
+  EXPECT_EQ(BytesInSlab(3 * kMebibyte / 4), 3 * kMebibyte / 4);
   EXPECT_EQ(BytesInSlab(64 * 1024), 64U * 1024);
   EXPECT_EQ(PoolGrowth(1), 32 * kMebibyte);
   EXPECT_EQ(PoolGrowth(33 * kMebibyte), 64 * kMebibyte);

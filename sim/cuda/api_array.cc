@@ -45,6 +45,21 @@ bool Shape(const CUDA_ARRAY3D_DESCRIPTOR& d, Array* array) {
   return true;
 }
 
+// Has no memory of its own until some is mapped (which is not simulated): it can be asked how much
+// it would need, and destroyed.
+bool IsDeferred(const CUDA_ARRAY3D_DESCRIPTOR& descriptor) {
+  return (descriptor.Flags & CUDA_ARRAY3D_DEFERRED_MAPPING) != 0;
+}
+
+constexpr size_t kRequirementAlignment = 64 * 1024;
+
+CUresult Requirements(CUDA_ARRAY_MEMORY_REQUIREMENTS* out, size_t bytes) {
+  *out = {};
+  out->size = (bytes + kRequirementAlignment - 1) / kRequirementAlignment * kRequirementAlignment;
+  out->alignment = kRequirementAlignment;
+  return CUDA_SUCCESS;
+}
+
 CUresult Create(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR& descriptor) {
   KRUX_SIM_CONTEXT(context);
   Array shape;
@@ -55,9 +70,11 @@ CUresult Create(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR& descriptor) {
   const uint64_t plane = uint64_t{shape.row_bytes()} * shape.rows();
   if (plane > (uint64_t{1} << 40) / shape.layers()) return CUDA_ERROR_OUT_OF_MEMORY;
   CUdeviceptr address = 0;
-  const CUresult result = context->device->memory().Allocate(
-      context, plane * shape.layers(), krux::sim::MemoryKind::kArray, &address);
-  if (result != CUDA_SUCCESS) return result;
+  if (!IsDeferred(descriptor)) {
+    const CUresult result = context->device->memory().Allocate(
+        context, plane * shape.layers(), krux::sim::MemoryKind::kArray, &address);
+    if (result != CUDA_SUCCESS) return result;
+  }
   auto* array = krux::sim::Make<Array>();
   array->descriptor = descriptor;
   array->element_bytes = shape.element_bytes;
@@ -106,12 +123,31 @@ CUresult CUDAAPI cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR* out, CUarray han
   return CUDA_SUCCESS;
 }
 
+// As a real driver: only for arrays whose mapping is deferred.
+CUresult CUDAAPI cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS* out, CUarray handle,
+                                              CUdevice) {
+  KRUX_SIM_READY();
+  Array* array = Checked<Array>(handle);
+  if (array == nullptr || out == nullptr || !IsDeferred(array->descriptor)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  return Requirements(out, array->row_bytes() * array->rows() * array->layers());
+}
+
+CUresult CUDAAPI cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS* out,
+                                                       CUmipmappedArray handle, CUdevice) {
+  KRUX_SIM_READY();
+  MipmappedArray* mipmap = Checked<MipmappedArray>(handle);
+  if (mipmap == nullptr || out == nullptr || !mipmap->is_deferred) return CUDA_ERROR_INVALID_VALUE;
+  return Requirements(out, mipmap->bytes);
+}
+
 CUresult CUDAAPI cuArrayDestroy(CUarray handle) {
   KRUX_SIM_CONTEXT(context);
   Array* array = Checked<Array>(handle);
   if (array == nullptr || array->is_level) return CUDA_ERROR_INVALID_HANDLE;
   SynchronizeContext(context);
-  array->device->memory().Free(array->address);
+  if (!IsDeferred(array->descriptor)) array->device->memory().Free(array->address);
   krux::sim::Bury(array);
   return CUDA_SUCCESS;
 }
@@ -139,8 +175,12 @@ CUresult CUDAAPI cuMipmappedArrayCreate(CUmipmappedArray* out,
     bytes += (uint64_t{array->row_bytes()} * array->rows() * array->layers() + 511) / 512 * 512;
     mipmap->levels.push_back(array);
   }
-  const CUresult result = context->device->memory().Allocate(
-      context, bytes, krux::sim::MemoryKind::kArray, &mipmap->address);
+  mipmap->bytes = bytes;
+  mipmap->is_deferred = IsDeferred(*descriptor);
+  const CUresult result =
+      mipmap->is_deferred ? CUDA_SUCCESS
+                          : context->device->memory().Allocate(
+                                context, bytes, krux::sim::MemoryKind::kArray, &mipmap->address);
   for (Array* array : mipmap->levels) array->address += mipmap->address;
   *out = reinterpret_cast<CUmipmappedArray>(mipmap);
   if (result == CUDA_SUCCESS) return CUDA_SUCCESS;
@@ -165,7 +205,7 @@ CUresult CUDAAPI cuMipmappedArrayDestroy(CUmipmappedArray handle) {
   MipmappedArray* mipmap = Checked<MipmappedArray>(handle);
   if (mipmap == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   SynchronizeContext(context);
-  mipmap->device->memory().Free(mipmap->address);
+  if (!mipmap->is_deferred) mipmap->device->memory().Free(mipmap->address);
   for (Array* array : mipmap->levels) krux::sim::Bury(array);
   krux::sim::Bury(mipmap);
   return CUDA_SUCCESS;

@@ -27,6 +27,8 @@ struct MipmappedArray : Tagged {
   static constexpr uint32_t kTag = 0x4d495041;
   Device* device = nullptr;
   CUdeviceptr address = 0;
+  size_t bytes = 0;
+  bool is_deferred = false;  // without memory
   std::vector<Array*> levels;
 };
 
