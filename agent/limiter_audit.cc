@@ -1,6 +1,7 @@
 // The part of LimiterSessions that compares with the driver: contexts are settled to their true
 // size, and ended processes are credited once the driver has let go of their memory.
 #include <algorithm>
+#include <climits>
 
 #include "agent/limiter_sessions.h"
 #include "common/log.h"
@@ -9,20 +10,26 @@ namespace krux::agent {
 namespace {
 
 constexpr Nanos kLeastPause = 5 * kMillisecond;
-constexpr Nanos kFirstRetry = 20 * kMillisecond;
+constexpr Nanos kFirstRetry = 10 * kMillisecond;
 constexpr Nanos kSlowRetry =
     60 * kMillisecond;               // memory that a fork child holds: see docs/memory.md
-constexpr int kQuickTries = 25;      // half a second
+constexpr int kQuickTries = 50;      // half a second
 constexpr int kDriverTries = 170;    // with a driver that gives no answer: about 10 seconds
 constexpr int kContextTries = 3000;  // a program that allocates all the time: some minutes
 
 }  // namespace
 
 void LimiterSessions::AuditSoon(Nanos delay) {
-  if (audit_running_ || audit_timer_set_) return;
-  audit_timer_set_ = true;
+  if (audit_running_) return;  // what came meanwhile is asked about after it
+  const Nanos now = MonotonicNow();
   // A container that asks all the time gets an answer often enough, not all of the driver's time.
-  delay = std::max(delay, last_audit_ + kLeastPause - MonotonicNow());
+  delay = std::max(delay, last_audit_ + kLeastPause - now);
+  if (audit_timer_set_) {
+    if (audit_due_ <= now + delay) return;
+    loop_.Cancel(audit_timer_);
+  }
+  audit_timer_set_ = true;
+  audit_due_ = now + delay;
   audit_timer_ = loop_.After(delay, [this] {
     audit_timer_set_ = false;
     Audit();
@@ -110,13 +117,14 @@ void LimiterSessions::AuditEnded(const std::vector<Memory>& memory) {
   const bool answered =
       std::all_of(memory.begin(), memory.end(), [](const Memory& m) { return m.has_value(); });
   std::vector<uint32_t> gone;
-  int tries = 0;
+  int tries = INT_MAX;  // of the newest question
   bool waiting = !settles_.empty();
-  for (const auto& [settle, sample] : settles_) tries = std::max(tries, sample.audits);
+  for (const auto& [settle, sample] : settles_) tries = std::min(tries, sample.audits);
   for (auto& [slot, process] : processes_) {
     if (!process.ended) continue;
     if (process.audits == kNotAsked) {
       waiting = true;
+      tries = 0;
       continue;
     }
     const bool listed = std::any_of(
@@ -129,7 +137,7 @@ void LimiterSessions::AuditEnded(const std::vector<Memory>& memory) {
       continue;
     }
     waiting = true;
-    tries = std::max(tries, ++process.audits);
+    tries = std::min(tries, ++process.audits);
   }
   if (waiting) AuditSoon(tries < kQuickTries ? kFirstRetry : kSlowRetry);
   for (const uint32_t slot : gone) Release(slot);

@@ -173,6 +173,7 @@ class LimiterSessions {
   bool audit_running_ = false;
   bool audit_timer_set_ = false;
   EventLoop::TimerId audit_timer_{};
+  Nanos audit_due_ = 0;
   bool look_timer_set_ = false;
   EventLoop::TimerId look_timer_{};
   OverLimit over_limit_;
