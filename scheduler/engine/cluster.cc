@@ -115,8 +115,9 @@ Fleet Cluster::CountFleet() const {
 int Cluster::Plan(uint32_t index, const PodClass& pod, krux_placement* placements,
                   krux_verdict* verdict) const {
   const Node& node = nodes_[index];
-  if (SimplePod::IsSimple(pod.pod, pod.containers) && pod.containers[0].gpus == 1) {
-    const SimplePod simple = SimplePod::FromPod(pod.pod, pod.containers[0]);
+  if (SimplePod::IsSimple(pod.pod, pod.containers) &&
+      (pod.containers.empty() || pod.containers[0].gpus == 1)) {
+    const SimplePod simple = SimplePod::FromPod(pod.pod, pod.containers);
     const Score score = index_.Place(index, simple, placements);
     if (score != kNoScore) {
       verdict->code = KRUX_FITS;
@@ -167,7 +168,7 @@ Cluster::Row& Cluster::FindRow(const PodClass& pod) {
   row->pod = pod;
   row->simple.reset();
   if (SimplePod::IsSimple(pod.pod, pod.containers)) {
-    row->simple = SimplePod::FromPod(pod.pod, pod.containers[0]);
+    row->simple = SimplePod::FromPod(pod.pod, pod.containers);
   }
   row->hash = hash;
   row->is_new = true;

@@ -39,6 +39,7 @@ class Cluster {
   void UseMix(const Mix* mix);
   const Mix& mix() const { return knowledge_->mix; }
   Fleet CountFleet() const;
+  size_t size() const { return nodes_.size(); }
 
   // Index of the best node, or nullopt.
   std::optional<uint32_t> Choose(const PodClass& pod);

@@ -8,13 +8,13 @@ namespace {
 
 // What each part counts: found by replaying the openb traces with the simulator, 8-GPU tasks
 // guarded (docs/packing.md).
-constexpr double kMisfitWeight = 0.6;
-constexpr double kRemnantWeight = 0.6;
-constexpr double kStrandWeight = 0.6;
-// GPUs that an idle set is worth: as such, and for all of the demand being for such sets with the
-// CPU that is left.
-constexpr double kIdleSet = 0.125;
-constexpr double kWantedSet = 0.147;
+constexpr double kMisfitWeight = 0.88;
+constexpr double kRemnantWeight = 0.58;
+constexpr double kStrandWeight = 0.83;
+// GPUs that an idle set is worth, for the part of the largest tasks whose CPU is there too; and
+// what comes to it if all demand were for such tasks.
+constexpr double kIdleSet = 0.1;
+constexpr double kWantedSet = 0.25;
 // The largest tasks count from this part of the demand on.
 constexpr double kLeastDemand = 0.005;
 
@@ -90,10 +90,15 @@ std::vector<Forecast::Demand> Forecast::DemandsOn(uint32_t model, const Mix& mix
 void Forecast::FillBlocks(const Mix& mix) {
   blocks_.assign(cpu_steps_.size() * kWholeCounts, 0);
   uint32_t size = 0;
+  double demand = 0;
   for (const Typical& t : mix.blocks()) {
-    double demand = 0;
-    for (const Typical& other : mix.blocks()) demand += other.gpus == t.gpus ? other.weight : 0;
-    if (demand >= kLeastDemand) size = std::max(size, t.gpus);
+    double of_size = 0;
+    for (const Typical& other : mix.blocks()) {
+      of_size += other.gpus == t.gpus ? static_cast<double>(other.weight) : 0;
+    }
+    if (of_size < kLeastDemand || t.gpus <= size) continue;
+    size = t.gpus;
+    demand = of_size;
   }
   if (size == 0) return;
   for (size_t step = 0; step < cpu_steps_.size(); ++step) {
@@ -101,9 +106,9 @@ void Forecast::FillBlocks(const Mix& mix) {
     for (const Typical& t : mix.blocks()) {
       if (t.gpus == size && CpuStep(t.cpu_milli) <= step) wanted += static_cast<double>(t.weight);
     }
+    const double worth = kIdleSet * wanted / demand + kWantedSet * wanted;
     for (uint32_t whole = size; whole < kWholeCounts; ++whole) {
-      blocks_[step * kWholeCounts + whole] =
-          ToMicro((kIdleSet + kWantedSet * wanted) * (whole / size));
+      blocks_[step * kWholeCounts + whole] = ToMicro(worth * (whole / size));
     }
   }
 }

@@ -101,8 +101,8 @@ int krux_cluster_use_mix(krux_cluster* cluster, const krux_mix* mix) noexcept {
   });
 }
 
-krux_mix* krux_mix_new(const krux_typical* typicals, size_t count,
-                       const uint32_t* gpus_of_model) noexcept {
+krux_mix* krux_mix_new(const krux_typical* typicals, size_t count, const uint32_t* gpus_of_model,
+                       const uint64_t* memory_of_model) noexcept {
   constexpr size_t kMaxGiven = 4096;
   if (count == 0 || count > kMaxGiven || typicals == nullptr) return nullptr;
   krux_mix* mix = nullptr;
@@ -118,6 +118,9 @@ krux_mix* krux_mix_new(const krux_typical* typicals, size_t count,
     krux::engine::Fleet fleet;
     if (gpus_of_model != nullptr) {
       std::copy_n(gpus_of_model, fleet.gpus.size(), fleet.gpus.begin());
+    }
+    if (memory_of_model != nullptr) {
+      std::copy_n(memory_of_model, fleet.memory_mib.size(), fleet.memory_mib.begin());
     }
     mix = new krux_mix{krux::engine::Knowledge(Mix(std::move(classes), fleet.gpus), fleet)};
     return KRUX_FITS;
@@ -140,6 +143,18 @@ int krux_cluster_choose(krux_cluster* cluster, const krux_pod* pod,
     if (!best) return +KRUX_SHORT;
     *index = *best;
     return cluster->cluster.Plan(*best, cluster->asked, placements, verdict);
+  });
+}
+
+int krux_cluster_plan(krux_cluster* cluster, uint32_t index, const krux_pod* pod,
+                      const krux_container* containers, size_t container_count,
+                      krux_placement* placements, krux_verdict* verdict) noexcept {
+  *verdict = {};
+  verdict->code = KRUX_BAD_ARGUMENT;
+  return Guarded([&] {
+    if (!ReadPod(pod, containers, container_count, &cluster->asked)) return +KRUX_BAD_ARGUMENT;
+    if (index >= cluster->cluster.size()) return +KRUX_BAD_ARGUMENT;
+    return cluster->cluster.Plan(index, cluster->asked, placements, verdict);
   });
 }
 

@@ -262,8 +262,9 @@ krux_mix* krux_cluster_mix(const krux_cluster* cluster) KRUX_NOEXCEPT;
  * and for operators who know what will come. */
 int krux_cluster_use_mix(krux_cluster* cluster, const krux_mix* mix) KRUX_NOEXCEPT;
 
-/* A mix of given classes; weights need not sum to 1. gpus[t] of gpus_of_model[KRUX_MAX_MODELS]: how
- * many GPUs of model t the cluster has. NULL: nonsense or no memory. */
+/* A mix of given classes; weights need not sum to 1. For each model, KRUX_MAX_MODELS of them: how
+ * many GPUs the cluster has, and MiB of one (which turns MiB of a class into a share). Either may
+ * be NULL when it is not known. NULL: nonsense or no memory. */
 typedef struct krux_typical {
   krux_container container; /* gpus = 0: asks for no GPU */
   uint64_t cpu_milli;
@@ -273,8 +274,8 @@ typedef struct krux_typical {
 
 enum { KRUX_MAX_TYPICAL = 128 };
 
-krux_mix* krux_mix_new(const krux_typical* typicals, size_t count,
-                       const uint32_t* gpus_of_model) KRUX_NOEXCEPT;
+krux_mix* krux_mix_new(const krux_typical* typicals, size_t count, const uint32_t* gpus_of_model,
+                       const uint64_t* memory_of_model) KRUX_NOEXCEPT;
 void krux_mix_free(krux_mix* mix) KRUX_NOEXCEPT;
 
 /* The best node for the pod, where its containers go there, and the verdict of that node. When no
@@ -284,6 +285,11 @@ void krux_mix_free(krux_mix* mix) KRUX_NOEXCEPT;
 int krux_cluster_choose(krux_cluster* cluster, const krux_pod* pod,
                         const krux_container* containers, size_t container_count, uint32_t* index,
                         krux_placement* placements, krux_verdict* verdict) KRUX_NOEXCEPT;
+
+/* krux_plan() on node `index` as the cluster knows it. */
+int krux_cluster_plan(krux_cluster* cluster, uint32_t index, const krux_pod* pod,
+                      const krux_container* containers, size_t container_count,
+                      krux_placement* placements, krux_verdict* verdict) KRUX_NOEXCEPT;
 
 /* Work for idle moments: brings one row that lags behind up to date, looking at `most_nodes` nodes
  * at most (a row that must be made anew counts as one). 1: there is more to do, 0: all done. Rows

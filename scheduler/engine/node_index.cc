@@ -18,16 +18,18 @@ uint64_t Mixed(uint64_t hash, uint64_t value) {
 }  // namespace
 
 bool SimplePod::IsSimple(const krux_pod& pod, const std::vector<krux_container>& containers) {
-  return containers.size() == 1 && containers[0].gpus > 0 &&
+  return (containers.empty() || (containers.size() == 1 && containers[0].gpus > 0)) &&
          pod.node_policy == KRUX_FRAGMENTATION && pod.gpu_policy == KRUX_FRAGMENTATION &&
          pod.use_uuid_count == 0 && pod.no_uuid_count == 0;
 }
 
-SimplePod SimplePod::FromPod(const krux_pod& pod, const krux_container& c) {
+SimplePod SimplePod::FromPod(const krux_pod& pod, const std::vector<krux_container>& containers) {
   SimplePod simple;
   simple.cpu_milli = pod.cpu_milli;
   simple.host_mib = pod.memory_mib;
   simple.models = AllowedModels(pod);
+  if (containers.empty()) return simple;
+  const krux_container& c = containers[0];
   simple.memory_mib = static_cast<uint32_t>(c.memory_mib);
   simple.memory_percent = c.memory_percent;
   simple.cores = c.cores;
@@ -153,7 +155,8 @@ Score NodeIndex::Place(uint32_t index, const SimplePod& pod, krux_placement* pla
   const Node& node = nodes_[index];
   if (pod.cpu_milli > node.free_cpu_milli || pod.host_mib > node.free_host_mib ||
       pod.memory_mib > node.most_free_mib || pod.cores > node.most_free_cores ||
-      (pod.models & node.models) == 0 || pod.gpus > node.gpu_count ||
+      node.gpu_count == 0 || pod.gpus > node.gpu_count ||
+      (pod.gpus > 0 && (pod.models & node.models) == 0) ||
       (pod.exclusive && pod.gpus > node.empty)) {
     return kNoScore;
   }
@@ -163,15 +166,16 @@ Score NodeIndex::Place(uint32_t index, const SimplePod& pod, krux_placement* pla
   const uint32_t step = forecast_->CpuStep(cpu);
   std::array<Candidate, KRUX_MAX_GPUS> found;
   size_t count = 0;
-  for (uint8_t gpu = 0; gpu < node.gpu_count; ++gpu) {
+  for (uint8_t gpu = 0; gpu < node.gpu_count && pod.gpus > 0; ++gpu) {
     const uint32_t need = NeedOf(gpus[gpu], pod);
     if (!Fits(gpus[gpu], need, pod)) continue;
     Candidate c = CandidateOf(gpus[gpu], need, step, pod.cores);
     c.gpu = gpu;
-    c.cost = c.delta + forecast_->NodeLoss(gpus[0].model, cpu, step,
-                                           node.usable - gpus[gpu].usable + c.usable,
-                                           node.whole - (c.was_whole ? 1U : 0U)) +
-             c.usable;  // the fullest of equals, as the policy has it
+    c.cost =
+        c.delta +
+        forecast_->NodeLoss(gpus[0].model, cpu, step, node.usable - gpus[gpu].usable + c.usable,
+                            node.whole - (c.was_whole ? 1U : 0U)) +
+        c.usable;  // the fullest of equals, as the policy has it
     found[count++] = c;
   }
   if (count < pod.gpus) return kNoScore;

@@ -1,6 +1,7 @@
 // The state of every node in few bytes, and the score of a simple pod on any of them in tens of
-// nanoseconds. Simple: one container, fragmentation policy for node and GPU, no list of UUIDs. The
-// score and the GPUs are the same as the planner's (cluster_test.cc holds them together).
+// nanoseconds. Simple: at most one container, fragmentation policy for node and GPU, no list of
+// UUIDs. The score and the GPUs are the same as the planner's (cluster_test.cc holds them
+// together).
 //
 // Used by Cluster; one thread at a time.
 #ifndef KRUX_SCHEDULER_ENGINE_NODE_INDEX_H_
@@ -24,7 +25,7 @@ constexpr Score kNoScore = std::numeric_limits<Score>::min();
 // A simple pod. REQUIRES of FromPod(): IsSimple().
 struct SimplePod {
   static bool IsSimple(const krux_pod& pod, const std::vector<krux_container>& containers);
-  static SimplePod FromPod(const krux_pod& pod, const krux_container& container);
+  static SimplePod FromPod(const krux_pod& pod, const std::vector<krux_container>& containers);
 
   uint64_t cpu_milli = 0;
   uint64_t host_mib = 0;

@@ -51,7 +51,7 @@ Answer Plan(const std::vector<krux_gpu>& gpus, const krux_container& container, 
 
 krux_mix* MixOf(const std::vector<krux_typical>& typicals, std::vector<uint32_t> gpus = {}) {
   gpus.resize(KRUX_MAX_MODELS);
-  return krux_mix_new(typicals.data(), typicals.size(), gpus.data());
+  return krux_mix_new(typicals.data(), typicals.size(), gpus.data(), nullptr);
 }
 
 TEST(Policy, NamesAreThoseOfTheAnnotation) {
@@ -100,8 +100,8 @@ TEST(Policy, TopologyPrefersTheNodeWithLinksAndKeepsLinkedSetsWhole) {
   EXPECT_EQ(Plan(linked, Whole(1), KRUX_TOPOLOGY).gpus, std::set<uint32_t>{2});
 }
 
-// Halves are typical here: what would leave less than a half on a card is put elsewhere, though best
-// fit would put it there.
+// Halves are typical here: what would leave less than a half on a card is put elsewhere, though
+// best fit would put it there.
 TEST(Policy, FragmentationKeepsGpusUsableForTypicalPods) {
   krux_mix* mix = MixOf({{Percent(50), 0, 0, 1}});
   const std::vector<krux_gpu> gpus = {Card(), Card(500)};
@@ -143,12 +143,12 @@ TEST(Policy, FragmentationSparesModelsThatOthersNeed) {
 }
 
 TEST(Mix, RefusesNonsense) {
-  EXPECT_EQ(krux_mix_new(nullptr, 0, nullptr), nullptr);
+  EXPECT_EQ(krux_mix_new(nullptr, 0, nullptr, nullptr), nullptr);
   krux_typical t{Ask(1), 0, 0, 0};
-  EXPECT_EQ(krux_mix_new(&t, 1, nullptr), nullptr);
+  EXPECT_EQ(krux_mix_new(&t, 1, nullptr, nullptr), nullptr);
   t.weight = 1;
   t.container.gpus = 17;
-  EXPECT_EQ(krux_mix_new(&t, 1, nullptr), nullptr);
+  EXPECT_EQ(krux_mix_new(&t, 1, nullptr, nullptr), nullptr);
 }
 
 }  // namespace

@@ -8,9 +8,9 @@ namespace {
 
 // GPUs of loss that 8 free GPUs, and that 128 free cores, are worth as best fit; and the price of a
 // scarce model as a part of the GPUs taken. Found like the weights of the Forecast.
-constexpr double kGpusLeft = 0.086;
-constexpr double kCpuLeft = 0.110;
-constexpr double kScarcity = 1.43;
+constexpr double kGpusLeft = 0.099;
+constexpr double kCpuLeft = 0.111;
+constexpr double kScarcity = 1.3;
 
 constexpr double kGpuUnit = 8 * kWholeShare;
 constexpr double kCpuUnit = 128000;
