@@ -138,6 +138,7 @@ Status Container::OpenSessions(bool account_is_new, Hooks hooks) {
   };
   session_hooks.context_learned = [uuids, learned = hooks.context_learned](
                                       uint32_t gpu, uint64_t bytes) { learned(uuids[gpu], bytes); };
+  session_hooks.looked = [this] { PublishUsage(); };
   session_hooks.all_gone = [this, all_gone = hooks.all_gone] {
     const std::string id = spec_.id;  // the hook may end this object
     all_gone(id);
@@ -146,6 +147,16 @@ Status Container::OpenSessions(bool account_is_new, Hooks hooks) {
                         LimiterSessions::Open(env_.loop, env_.leases, *account_, std::move(options),
                                               std::move(session_hooks)));
   return Ok();
+}
+
+// What programs in the container are shown as the use of their card.
+void Container::PublishUsage() {
+  for (const LeaseService::TenantView& view : env_.leases.Snapshot()) {
+    if (view.tenant != spec_.id || view.page_gpu >= spec_.gpus.size()) continue;
+    const double share = std::clamp(view.lease.share_1s, 0.0, 1.0);
+    limits_->page()->gpus[view.page_gpu].used_percent.store(
+        static_cast<uint32_t>(share * 100 + 0.5));
+  }
 }
 
 void Container::SetContextMib(const std::string& uuid, uint32_t mib) {

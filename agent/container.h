@@ -80,6 +80,7 @@ class Container {
   Container(const Env& env, ContainerSpec spec);
   Status OpenPages(UniqueFd kept_account, bool* account_is_new);
   Status JoinLeases();
+  void PublishUsage();
   Status OpenSessions(bool account_is_new, Hooks hooks);
 
   Env env_;

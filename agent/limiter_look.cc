@@ -36,6 +36,7 @@ void LimiterSessions::LookSoon() {
                         if (alive.expired()) return;
                         LookSoon();
                         OnLook(memory);
+                        hooks_.looked();
                       });
   });
 }

@@ -47,6 +47,8 @@ class LimiterSessions {
     std::function<bool(pid_t)> is_mine = [](pid_t) { return false; };
     // The true size of a context on the container's GPU was seen.
     std::function<void(uint32_t gpu, uint64_t bytes)> context_learned;
+    // About once a second, after the look at the driver's figures.
+    std::function<void()> looked = [] {};
     // The last process has gone; called from the loop, not from within this object.
     std::function<void()> all_gone;
   };

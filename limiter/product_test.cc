@@ -32,7 +32,7 @@ std::set<std::string> HandledNames() {
 #define KRUX_NVML_HOOK(name) #name,
 #include "limiter/nvml_api.inc"
 #undef KRUX_NVML_HOOK
-      "dlsym", "dlvsym", "dlopen"};
+      "dlsym", "dlvsym", "dlopen", "dlmopen"};
 }
 
 TEST(Product, ExportsTheHandledNamesAndNothingElse) {

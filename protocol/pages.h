@@ -39,7 +39,8 @@ struct alignas(64) GpuLimits {
   std::atomic<uint32_t> priority;               // Priority
   std::atomic<uint32_t> context_mib;            // what a context takes under this driver: reserved
                                                 // before one is made, settled by the agent after it
-  uint8_t reserved0[8];
+  std::atomic<uint32_t> used_percent;  // GPU time of the container in the last second, for people
+  uint8_t reserved0[4];
 
   alignas(64) std::atomic<uint32_t> lease_word;
   uint32_t reserved1;

@@ -39,6 +39,21 @@ DlopenFunction RealDlopen() {
   return reinterpret_cast<DlopenFunction>(Cached(&cache, "libdl.so", "dlopen"));
 }
 
+DlmopenFunction RealDlmopen() {
+  static std::atomic<void*> cache;
+  return reinterpret_cast<DlmopenFunction>(Cached(&cache, "libdl.so", "dlmopen"));
+}
+
+DlinfoFunction RealDlinfo() {
+  static std::atomic<void*> cache;
+  return reinterpret_cast<DlinfoFunction>(Cached(&cache, "libdl.so", "dlinfo"));
+}
+
+DlcloseFunction RealDlclose() {
+  static std::atomic<void*> cache;
+  return reinterpret_cast<DlcloseFunction>(Cached(&cache, "libdl.so", "dlclose"));
+}
+
 ThreadFunctions RealThreadFunctions() {
   static std::atomic<void*> create, detach, key_create, set_specific;
   const char* home = "libpthread.so";

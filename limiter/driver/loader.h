@@ -11,11 +11,17 @@ namespace krux::limiter {
 using DlsymFunction = void* (*)(void* handle, const char* name);
 using DlvsymFunction = void* (*)(void* handle, const char* name, const char* version);
 using DlopenFunction = void* (*)(const char* file, int flags);
+using DlmopenFunction = void* (*)(long name_space, const char* file, int flags);
+using DlinfoFunction = int (*)(void* handle, int request, void* answer);
+using DlcloseFunction = int (*)(void* handle);
 
 // nullptr only when the process has no dynamic loader functions at all.
 DlsymFunction RealDlsym();
 DlvsymFunction RealDlvsym();
 DlopenFunction RealDlopen();
+DlmopenFunction RealDlmopen();
+DlinfoFunction RealDlinfo();
+DlcloseFunction RealDlclose();
 
 // In libpthread before glibc 2.34, so bound late; nullptr when the process has no threads library,
 // which the driver always loads.

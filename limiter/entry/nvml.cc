@@ -1,6 +1,7 @@
-// NVML as seen inside a container: the memory of the limit, the container's own processes with
-// their own pids. Everything else is the card's and passes.
+// NVML as seen inside a container: the memory of the limit, the container's own use and its own
+// processes with their own pids. Everything else is the card's and passes.
 #include <dlfcn.h>
+#include <time.h>
 
 #include <algorithm>
 #include <atomic>
@@ -76,6 +77,11 @@ Memory MemoryOf(uint32_t gpu) {
   const uint64_t total = account.Limit(gpu);
   const uint64_t used = std::min(account.Used(gpu), total);
   return {total, total - used, used};
+}
+
+unsigned UsedPercent(uint32_t gpu) {
+  const uint32_t percent = Self().limits->gpus[gpu].used_percent.load(std::memory_order_relaxed);
+  return std::min<unsigned>(percent, 100);
 }
 
 // Calls visit(pid, bytes) for each process of the container that has charged something.
@@ -157,6 +163,48 @@ KRUX_PROCESS_LIST(nvmlDeviceGetMPSComputeRunningProcesses, NvmlProcessV1, ListNo
 KRUX_PROCESS_LIST(nvmlDeviceGetMPSComputeRunningProcesses_v2, NvmlProcessV2, ListNone)
 KRUX_PROCESS_LIST(nvmlDeviceGetMPSComputeRunningProcesses_v3, NvmlProcessV2, ListNone)
 #undef KRUX_PROCESS_LIST
+
+// Of the container alone: its GPU time in the last second, as the agent measured it.
+KRUX_EXPORT NvmlReturn nvmlDeviceGetUtilizationRates(NvmlDevice device, NvmlUtilization* rates) {
+  if (rates == nullptr) return kNvmlInvalidArgument;
+  uint32_t gpu = 0;
+  if (const NvmlReturn result = FindGpu(device, &gpu); result != kNvmlSuccess) return result;
+  *rates = {UsedPercent(gpu), 0};
+  return kNvmlSuccess;
+}
+
+KRUX_EXPORT NvmlReturn nvmlDeviceGetProcessUtilization(NvmlDevice device,
+                                                       NvmlProcessSample* samples, unsigned* count,
+                                                       unsigned long long) {
+  if (count == nullptr) return kNvmlInvalidArgument;
+  uint32_t gpu = 0;
+  if (const NvmlReturn result = FindGpu(device, &gpu); result != kNvmlSuccess) return result;
+  // Use is measured per container: it stands with the first of its processes.
+  const unsigned percent = UsedPercent(gpu);
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  const auto time_stamp = static_cast<unsigned long long>(now.tv_sec) * 1000000 +
+                          static_cast<unsigned long long>(now.tv_nsec) / 1000;
+  const unsigned room = samples == nullptr ? 0 : *count;
+  unsigned found = 0;
+  ForEachProcess(gpu, [&](unsigned pid, uint64_t) {
+    if (found < room) samples[found] = {pid, time_stamp, found == 0 ? percent : 0, 0, 0, 0};
+    ++found;
+  });
+  *count = found;
+  if (found == 0) return kNvmlNotFound;
+  return found > room ? kNvmlInsufficientSize : kNvmlSuccess;
+}
+
+// Newer forms of the same questions, and records of other containers' processes.
+#define KRUX_NOT_SHOWN(name, ...) \
+  KRUX_EXPORT NvmlReturn name(__VA_ARGS__) { return kNvmlNotSupported; }
+KRUX_NOT_SHOWN(nvmlDeviceGetProcessesUtilizationInfo, NvmlDevice, void*)
+KRUX_NOT_SHOWN(nvmlDeviceGetRunningProcessDetailList, NvmlDevice, void*)
+KRUX_NOT_SHOWN(nvmlDeviceGetAccountingPids, NvmlDevice, unsigned*, unsigned*)
+KRUX_NOT_SHOWN(nvmlDeviceGetAccountingStats, NvmlDevice, unsigned, void*)
+KRUX_NOT_SHOWN(nvmlDeviceGetSamples, NvmlDevice, int, unsigned long long, int*, unsigned*, void*)
+#undef KRUX_NOT_SHOWN
 
 namespace krux::limiter {
 

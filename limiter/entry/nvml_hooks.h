@@ -14,8 +14,8 @@ void* FindNvmlHook(const char* name);
 using NvmlDevice = void*;
 using NvmlReturn = int;
 constexpr NvmlReturn kNvmlSuccess = 0, kNvmlInvalidArgument = 2, kNvmlNotSupported = 3,
-                     kNvmlNoPermission = 4, kNvmlInsufficientSize = 7, kNvmlFunctionNotFound = 13,
-                     kNvmlVersionMismatch = 25;
+                     kNvmlNoPermission = 4, kNvmlNotFound = 6, kNvmlInsufficientSize = 7,
+                     kNvmlFunctionNotFound = 13, kNvmlVersionMismatch = 25;
 
 struct NvmlMemory {
   unsigned long long total, free, used;
@@ -26,6 +26,16 @@ struct NvmlMemoryV2 {
   static constexpr unsigned kVersion = 40 | 2U << 24;
 };
 static_assert(sizeof(NvmlMemoryV2) == 40);
+
+struct NvmlUtilization {
+  unsigned gpu, memory;  // percent
+};
+
+struct NvmlProcessSample {
+  unsigned pid;
+  unsigned long long time_stamp;  // microseconds since 1970
+  unsigned sm, memory, encoder, decoder;
+};
 
 struct NvmlProcessV1 {
   unsigned pid;
