@@ -70,8 +70,8 @@ TEST_F(Preload, FindsRoomInChargedSlabsWhenFull) {
 
 TEST_F(Preload, EveryDoorLeadsThroughTheLimiter) {
   StartAgent();
-  for (const char* door :
-       {"linked", "dlsym", "default", "next", "deepbind", "gpa1", "gpa2", "self"}) {
+  for (const char* door : {"linked", "dlsym", "default", "next", "deepbind", "dlsym-of-libc",
+                           "path", "gpa1", "gpa2", "self"}) {
     const std::string text = Run({"init", "ctx", std::string("door:") + door});
     EXPECT_THAT(text, HasSubstr("door 2\nwrapped 1")) << door;
   }

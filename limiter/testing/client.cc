@@ -18,6 +18,8 @@
 #include <string>
 #include <vector>
 
+#include "limiter/testing/client_memory.h"
+
 namespace {
 
 constexpr char kPtx[] =
@@ -43,7 +45,7 @@ void Say(const char* what, CUresult result) {
   fflush(stdout);
 }
 
-void Keep(const char* what, CUresult result, CUdeviceptr pointer) {
+void Keep(const char* what, CUresult result, const CUdeviceptr& pointer) {
   if (result == CUDA_SUCCESS) pointers.push_back(pointer);
   Say(what, result);
 }
@@ -69,6 +71,12 @@ size_t Fill(size_t bytes) {
   return result == CUDA_ERROR_OUT_OF_MEMORY ? total : 0;
 }
 
+std::string DriverPath() {
+  Dl_info info{};
+  dladdr(dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuDriverGetVersion"), &info);
+  return info.dli_fname;
+}
+
 using Alloc = CUresult (*)(CUdeviceptr*, size_t);
 
 // cuMemAlloc as programs find it; nullptr when this way does not exist.
@@ -86,8 +94,10 @@ Alloc FindAlloc(const std::string& door) {
   } else if (door == "dlsym-of-libc") {
     using Dlsym = void* (*)(void*, const char*);
     const auto lookup = reinterpret_cast<Dlsym>(dlsym(dlopen("libc.so.6", RTLD_NOW), "dlsym"));
-    static_cast<void>(lookup);
-    return nullptr;
+    function = lookup(dlopen("libcuda.so.1", RTLD_NOW), "cuMemAlloc_v2");
+  } else if (door == "path") {
+    // By its own path, as programs do that search a compatibility folder.
+    function = dlsym(dlopen(DriverPath().c_str(), RTLD_NOW), "cuMemAlloc_v2");
   } else if (door == "gpa1") {
     using Lookup = CUresult (*)(const char*, void**, int, cuuint64_t);
     void* handle = dlopen("libcuda.so.1", RTLD_NOW);
@@ -336,7 +346,7 @@ void Do(const std::string& command, const std::vector<size_t>& n, const std::str
     const Alloc alloc = FindAlloc(word);
     Say("door", alloc == nullptr ? CUDA_ERROR_NOT_FOUND : alloc(&p, size_t{1} << 50));
     printf("wrapped %d\n", alloc == &cuMemAlloc);
-  } else {
+  } else if (!DoMemory(command, n)) {
     printf("unknown %s\n", command.c_str());
   }
   fflush(stdout);
