@@ -72,15 +72,18 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr* address, size_t* pitch, size_t width, s
 CUresult cuMemAllocManaged(CUdeviceptr* address, size_t bytes, unsigned int flags) {
   const auto call = [&] { return Real().cuMemAllocManaged(address, bytes, flags); };
   const EntryGuard guard;
-  if (!guard.active() || address == nullptr) return call();
-  const uint64_t size = OwnBytes(bytes);
-  return ChargedAllocation(
-      Self().devices.CurrentGpu(), size, call, [&] { return size; }, [&] { return *address; },
-      [&] {
-        Real().cuMemFree_v2(*address);
-        *address = 0;
-      },
-      Listed::kNo);
+  const uint32_t gpu = guard.active() ? Self().devices.CurrentGpu() : Devices::kNotGranted;
+  if (gpu == Devices::kNotGranted || address == nullptr) return call();
+  return WithManagedStart(gpu, [&] {
+    const uint64_t size = OwnBytes(bytes);
+    return ChargedAllocation(
+        gpu, size, call, [&] { return size; }, [&] { return *address; },
+        [&] {
+          Real().cuMemFree_v2(*address);
+          *address = 0;
+        },
+        Listed::kNo);
+  });
 }
 
 CUresult cuMemFree_v2(CUdeviceptr address) {

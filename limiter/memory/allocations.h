@@ -33,6 +33,11 @@ class Allocations {
   // the caller frees the allocation and returns its charge.
   bool Add(uint64_t handle, const Record& record);
 
+  // Ahead of managed memory: charges what the first of a context takes beside itself. False: out of
+  // memory. *started says that this was the first: UndoStart takes it back when it came to nothing.
+  bool StartManaged(uint32_t gpu, uint64_t context, bool* started);
+  void UndoStart(uint64_t context);
+
   // A small block. `charged` says whether a slab was charged for it ahead of the call: that is
   // returned when the block lies in a slab that is charged already, and charged now when it was
   // not. False when there is no room for a new slab: the caller frees the block.

@@ -59,10 +59,10 @@ void Pools::OnCreate(CUmemoryPool pool, Place place) {
   if (row != nullptr && !row->known) *row = Pool{0, place, true};
 }
 
-uint32_t Pools::GpuOf(CUmemoryPool pool, uint32_t current) {
+Pools::Place Pools::PlaceOf(CUmemoryPool pool, uint32_t current) {
   const LockGuard guard(lock_);
   const Pool* row = pools_.Find(KeyOf(pool));
-  return row == nullptr ? current : row->place.gpu;
+  return row == nullptr ? Place{current, false} : row->place;
 }
 
 void Pools::SettleAll() {

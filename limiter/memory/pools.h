@@ -38,8 +38,8 @@ class Pools {
   };
   // A pool that the program has made or asked for. One that is known keeps its place.
   void OnCreate(CUmemoryPool pool, Place place);
-  // The GPU that the pool's memory is on; `current` for a pool that is not known.
-  uint32_t GpuOf(CUmemoryPool pool, uint32_t current);
+  // Where the pool's memory is: on `current` for a pool that is not known.
+  Place PlaceOf(CUmemoryPool pool, uint32_t current);
 
   // Memory was given back to some pool: what pools reserve may shrink at the next synchronize.
   void NoteFree() { shrinking_.store(true, std::memory_order_relaxed); }
