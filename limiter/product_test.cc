@@ -70,5 +70,15 @@ TEST(Product, HasNoConstructors) {
   EXPECT_THAT(sections, Not(HasSubstr(".ctors")));
 }
 
+// What a program without CUDA has open, and how many threads: the same with the library and
+// without.
+TEST(Product, IsNotNoticedByProgramsWithoutCuda) {
+  const std::string look = "ls /proc/self/fd /proc/self/task | grep -cv /";
+  const std::string without = OutputOf("sh -c '" + look + "'");
+  EXPECT_FALSE(without.empty());
+  EXPECT_EQ(OutputOf("LD_PRELOAD=" KRUX_LIMITER_LIBRARY " sh -c '" + look + "' 2>&1"), without);
+  EXPECT_EQ(OutputOf("LD_PRELOAD=" KRUX_LIMITER_LIBRARY " /bin/true 2>&1"), "");
+}
+
 }  // namespace
 }  // namespace krux::limiter

@@ -44,7 +44,8 @@ class Reports : public ::testing::Test {
 TEST_F(Reports, OwnPoolsAreCountedAndTheirPointersFreed) {
   const std::string text = Run({"init", "ctx", "pool:3221225472", "pool:1073741824", "freeasync:0",
                                 "sync", "info", "pool:1073741824", "unknownfree"});
-  EXPECT_THAT(text, HasSubstr("pool 0\npool 2\nfreeasync 0\nsync 0\ninfo 0 3576 4096\npool 0\n")) << text;
+  EXPECT_THAT(text, HasSubstr("pool 0\npool 2\nfreeasync 0\nsync 0\ninfo 0 3576 4096\npool 0\n"))
+      << text;
   EXPECT_THAT(text, Not(HasSubstr("unknownfree 0")));  // the driver's own answer
 }
 

@@ -3,7 +3,7 @@
 // idle lease on. It also notices that the agent is gone and finds it again.
 //
 // It sleeps while the process holds no lease, and otherwise until the work in flight is predicted
-// to be done. It calls no driver. Started by the first launch; blocks all signals.
+// to be done. It calls no driver. Started by cuInit; blocks all signals.
 //
 // Thread rule: Start and Wake by any thread; the rest is the thread's own.
 #ifndef KRUX_LIMITER_COMPUTE_KEEPER_H_
