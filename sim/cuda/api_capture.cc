@@ -3,6 +3,7 @@
 
 #include "sim/cuda/capture.h"
 #include "sim/cuda/driver.h"
+#include "sim/cuda/graph.h"
 #include "sim/cuda/thread_state.h"
 
 using krux::sim::CaptureState;
@@ -18,6 +19,15 @@ const CUgraphNode* KeepForCaller(const std::vector<krux::sim::GraphNode*>& nodes
   kept.clear();
   for (krux::sim::GraphNode* node : nodes) kept.push_back(reinterpret_cast<CUgraphNode>(node));
   return kept.data();
+}
+
+bool NodesOf(const CUgraphNode* handles, size_t count, std::vector<krux::sim::GraphNode*>* out) {
+  if (handles == nullptr && count > 0) return false;
+  for (size_t i = 0; i < count; ++i) {
+    out->push_back(krux::sim::Checked<krux::sim::GraphNode>(handles[i]));
+    if (out->back() == nullptr) return false;
+  }
+  return true;
 }
 
 CUresult CaptureInfo(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
@@ -92,4 +102,34 @@ CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   }
   std::swap(*mode, krux::sim::ThisThread().capture_mode);
   return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuStreamBeginCaptureToGraph(CUstream handle, CUgraph graph_handle,
+                                             const CUgraphNode* after, const CUgraphEdgeData*,
+                                             size_t count, CUstreamCaptureMode mode) {
+  KRUX_SIM_CONTEXT(context);
+  Stream* stream = FindStream(handle, context);
+  Graph* graph = krux::sim::Checked<Graph>(graph_handle);
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  std::vector<krux::sim::GraphNode*> nodes;
+  if (graph == nullptr || !NodesOf(after, count, &nodes)) return CUDA_ERROR_INVALID_VALUE;
+  return BeginCaptureInto(stream, graph, std::move(nodes), mode);
+}
+
+CUresult CUDAAPI cuStreamUpdateCaptureDependencies(CUstream handle, CUgraphNode* after,
+                                                   size_t count, unsigned int flags) {
+  KRUX_SIM_CONTEXT(context);
+  Stream* stream = FindStream(handle, context);
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  std::vector<krux::sim::GraphNode*> nodes;
+  if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES || !NodesOf(after, count, &nodes)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const bool adds = flags == CU_STREAM_ADD_CAPTURE_DEPENDENCIES;
+  return SetCaptureEnds(stream, nodes, adds) ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_STATE;
+}
+CUresult CUDAAPI cuStreamUpdateCaptureDependencies_v2(CUstream stream, CUgraphNode* after,
+                                                      const CUgraphEdgeData*, size_t count,
+                                                      unsigned int flags) {
+  return cuStreamUpdateCaptureDependencies(stream, after, count, flags);
 }

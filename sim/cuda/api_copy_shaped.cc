@@ -95,13 +95,19 @@ CUresult Copy2D(CUstream stream, const CUDA_MEMCPY2D* c, bool waits) {
   return Copy(stream, to, from, {c->WidthInBytes, c->Height, 1}, waits);
 }
 
+void EndsOf(const CUDA_MEMCPY3D& c, End* to, End* from) {
+  *to = {c.dstMemoryType, c.dstHost, c.dstDevice, c.dstArray, c.dstXInBytes,
+         c.dstY,          c.dstZ,    c.dstPitch,  c.dstHeight};
+  *from = {c.srcMemoryType, c.srcHost, c.srcDevice, c.srcArray, c.srcXInBytes,
+           c.srcY,          c.srcZ,    c.srcPitch,  c.srcHeight};
+}
+
 CUresult Copy3D(CUstream stream, const CUDA_MEMCPY3D* c, bool waits) {
   if (c == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (c->srcLOD != 0 || c->dstLOD != 0) return CUDA_ERROR_NOT_SUPPORTED;
-  const End to = {c->dstMemoryType, c->dstHost, c->dstDevice, c->dstArray, c->dstXInBytes,
-                  c->dstY,          c->dstZ,    c->dstPitch,  c->dstHeight};
-  const End from = {c->srcMemoryType, c->srcHost, c->srcDevice, c->srcArray, c->srcXInBytes,
-                    c->srcY,          c->srcZ,    c->srcPitch,  c->srcHeight};
+  End to{};
+  End from{};
+  EndsOf(*c, &to, &from);
   return Copy(stream, to, from, {c->WidthInBytes, c->Height, c->Depth}, waits);
 }
 
@@ -115,6 +121,26 @@ End OnDevice(CUdeviceptr address) {
 }
 
 }  // namespace
+
+CUresult krux::sim::CopyWork3D(const CUDA_MEMCPY3D* c, Work* work) {
+  if (c == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (c->srcLOD != 0 || c->dstLOD != 0) return CUDA_ERROR_NOT_SUPPORTED;
+  End to{};
+  End from{};
+  EndsOf(*c, &to, &from);
+  const krux::sim::Shape shape = {c->WidthInBytes, c->Height, c->Depth};
+  Side to_side;
+  Side from_side;
+  if (shape.width == 0 || shape.rows == 0 || shape.layers == 0 || !SideOfEnd(to, shape, &to_side) ||
+      !SideOfEnd(from, shape, &from_side)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  *work = CopyWork(to_side, from_side, shape);
+  auto parameters = std::make_shared<NodeParameters>();
+  parameters->copy = *c;
+  work->parameters = std::move(parameters);
+  return CUDA_SUCCESS;
+}
 
 CUresult CUDAAPI cuMemcpy2D_v2(const CUDA_MEMCPY2D* copy) { return Copy2D(nullptr, copy, true); }
 CUresult CUDAAPI cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* copy) {

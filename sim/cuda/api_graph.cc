@@ -1,89 +1,40 @@
-// Graphs: built by hand or captured, instantiated, launched. Child graphs, memory and conditional
-// nodes are refused (NOT_SUPPORTED).
-#include <algorithm>
+// Graphs as wholes: creation, copies, instantiation, update, launch, the program's objects in them,
+// memory of graphs. Nodes are in api_graph_node.cc, edges in api_graph_edge.cc.
+#include "sim/cuda/graph.h"
 
-#include "sim/cuda/capture.h"
-#include "sim/cuda/copy.h"
-#include "sim/cuda/driver.h"
-#include "sim/cuda/launch.h"
+#include <cstdio>
+
+#include "sim/cuda/graph_memory.h"
 
 using krux::sim::Checked;
-using krux::sim::Context;
-using krux::sim::Function;
+using krux::sim::Device;
+using krux::sim::FindDevice;
 using krux::sim::Graph;
 using krux::sim::GraphExec;
 using krux::sim::GraphNode;
-using krux::sim::Work;
+using krux::sim::UserObject;
 
 namespace {
 
-CUresult AddNode(CUgraphNode* out, CUgraph handle, const CUgraphNode* after, size_t count,
-                 Work work) {
-  KRUX_SIM_READY();
-  Graph* graph = Checked<Graph>(handle);
-  if (graph == nullptr || out == nullptr || (after == nullptr && count > 0)) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  std::vector<GraphNode*> before;
-  for (size_t i = 0; i < count; ++i) {
-    GraphNode* node = Checked<GraphNode>(after[i]);
-    if (node == nullptr || node->graph != graph) return CUDA_ERROR_INVALID_VALUE;
-    before.push_back(node);
-  }
-  auto* node = krux::sim::Make<GraphNode>();
-  node->graph = graph;
-  node->work = std::move(work);
-  node->after = std::move(before);
-  graph->nodes.push_back(node);
-  *out = reinterpret_cast<CUgraphNode>(node);
-  return CUDA_SUCCESS;
-}
-
-// CUDA_KERNEL_NODE_PARAMS and its first generation begin alike.
-template <typename Parameters>
-CUresult WorkOf(const Parameters* p, Work* work) {
-  KRUX_SIM_CONTEXT(context);
-  if (p == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  Function* function = Checked<Function>(p->func);
-  if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const krux::sim::LaunchShape shape = {{p->gridDimX, p->gridDimY, p->gridDimZ},
-                                        {p->blockDimX, p->blockDimY, p->blockDimZ},
-                                        p->sharedMemBytes};
-  const void* packed = krux::sim::PackedParameters(p->extra);
-  if (!IsValidLaunch(shape, *function) ||
-      (!function->parameters.empty() && p->kernelParams == nullptr && packed == nullptr)) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  *work = KernelWork(context, p->func, shape, p->kernelParams, packed);
-  return CUDA_SUCCESS;
-}
-
-template <typename Parameters>
-CUresult AddKernel(CUgraphNode* out, CUgraph graph, const CUgraphNode* after, size_t count,
-                   const Parameters* parameters) {
-  Work work;
-  const CUresult result = WorkOf(parameters, &work);
-  return result == CUDA_SUCCESS ? AddNode(out, graph, after, count, std::move(work)) : result;
-}
-
-GraphNode* KernelNode(CUgraphNode handle) {
-  GraphNode* node = Checked<GraphNode>(handle);
-  return node != nullptr && node->work.type == CU_GRAPH_NODE_TYPE_KERNEL ? node : nullptr;
-}
-
-CUresult Instantiate(CUgraphExec* out, CUgraph handle) {
+CUresult Instantiate(CUgraphExec* out, CUgraph handle, unsigned long long flags) {
   KRUX_SIM_CONTEXT(context);
   Graph* graph = Checked<Graph>(handle);
   if (graph == nullptr || out == nullptr || context == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  Graph* copy = CopyGraph(*graph);
-  if (copy->nodes.size() != graph->nodes.size()) {  // a cycle
-    DestroyGraph(copy);
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  auto* exec = krux::sim::Make<GraphExec>();
-  exec->graph = copy;
-  *out = reinterpret_cast<CUgraphExec>(exec);
-  return CUDA_SUCCESS;
+  GraphExec* exec = nullptr;
+  const CUresult result = InstantiateGraph(graph, flags, &exec);
+  if (result == CUDA_SUCCESS) *out = reinterpret_cast<CUgraphExec>(exec);
+  return result;
+}
+
+// A graph launched into a stream that captures becomes a child of the captured one.
+CUresult CaptureLaunch(const GraphExec& exec, krux::sim::Stream* stream) {
+  krux::sim::Work work;
+  work.type = CU_GRAPH_NODE_TYPE_GRAPH;
+  const CUresult result = krux::sim::Enqueue(stream, std::move(work));
+  if (result != CUDA_SUCCESS) return result;
+  const krux::sim::CaptureState state = StateOfCapture(stream);
+  if (state.after.empty()) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  return SetChild(state.after.back(), *exec.graph) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 }  // namespace
@@ -107,133 +58,74 @@ CUresult CUDAAPI cuGraphClone(CUgraph* out, CUgraph handle) {
   KRUX_SIM_READY();
   Graph* graph = Checked<Graph>(handle);
   if (graph == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *out = reinterpret_cast<CUgraph>(CopyGraph(*graph));
+  Graph* copy = CopyGraph(*graph);
+  if (copy == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = reinterpret_cast<CUgraph>(copy);
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuGraphAddKernelNode_v2(CUgraphNode* out, CUgraph graph, const CUgraphNode* after,
-                                         size_t count, const CUDA_KERNEL_NODE_PARAMS* parameters) {
-  return AddKernel(out, graph, after, count, parameters);
-}
-CUresult CUDAAPI cuGraphAddKernelNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* after,
-                                      size_t count, const CUDA_KERNEL_NODE_PARAMS_v1* parameters) {
-  return AddKernel(out, graph, after, count, parameters);
-}
-
-CUresult CUDAAPI cuGraphAddEmptyNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* after,
-                                     size_t count) {
-  return AddNode(out, graph, after, count, Work{});
-}
-
-CUresult CUDAAPI cuGraphAddHostNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* after,
-                                    size_t count, const CUDA_HOST_NODE_PARAMS* parameters) {
-  if (parameters == nullptr || parameters->fn == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return AddNode(out, graph, after, count,
-                 krux::sim::HostFunctionWork(parameters->fn, parameters->userData));
-}
-
-CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* after,
-                                      size_t count, const CUDA_MEMSET_NODE_PARAMS* p, CUcontext) {
-  KRUX_SIM_CONTEXT(context);
-  if (p == nullptr || context == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  Work work;
-  const CUresult result =
-      krux::sim::FillWork(p->dst, p->pitch, p->value, p->elementSize, p->width, p->height, &work);
-  return result == CUDA_SUCCESS ? AddNode(out, graph, after, count, std::move(work)) : result;
-}
-
-CUresult CUDAAPI cuGraphKernelNodeGetParams_v2(CUgraphNode handle, CUDA_KERNEL_NODE_PARAMS* out) {
+CUresult CUDAAPI cuGraphNodeFindInClone(CUgraphNode* out, CUgraphNode original, CUgraph clone) {
   KRUX_SIM_READY();
-  GraphNode* node = KernelNode(handle);
-  if (node == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const Function* function = Checked<Function>(node->work.kernel.func);
-  if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  node->parameter_pointers.clear();
-  for (const krux::sim::Parameter& parameter : function->parameters) {
-    node->parameter_pointers.push_back(node->work.packed_parameters.data() + parameter.offset);
-  }
-  *out = node->work.kernel;
-  out->kernelParams = node->parameter_pointers.data();
+  Graph* graph = Checked<Graph>(clone);
+  GraphNode* node = Checked<GraphNode>(original);
+  if (graph == nullptr || node == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  GraphNode* twin = FindTwin(*graph, node);
+  if (twin == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = reinterpret_cast<CUgraphNode>(twin);
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuGraphKernelNodeGetParams(CUgraphNode handle, CUDA_KERNEL_NODE_PARAMS_v1* out) {
-  CUDA_KERNEL_NODE_PARAMS full;
-  const CUresult result = cuGraphKernelNodeGetParams_v2(handle, &full);
-  if (result != CUDA_SUCCESS || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *out = {full.func,      full.gridDimX,  full.gridDimY,       full.gridDimZ,     full.blockDimX,
-          full.blockDimY, full.blockDimZ, full.sharedMemBytes, full.kernelParams, full.extra};
-  return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuGraphKernelNodeSetParams_v2(CUgraphNode handle,
-                                               const CUDA_KERNEL_NODE_PARAMS* parameters) {
-  KRUX_SIM_READY();
-  GraphNode* node = KernelNode(handle);
-  return node == nullptr ? CUDA_ERROR_INVALID_VALUE : WorkOf(parameters, &node->work);
-}
-
-CUresult CUDAAPI cuGraphExecKernelNodeSetParams_v2(CUgraphExec handle, CUgraphNode node_handle,
-                                                   const CUDA_KERNEL_NODE_PARAMS* parameters) {
-  KRUX_SIM_READY();
-  GraphExec* exec = Checked<GraphExec>(handle);
-  GraphNode* original = KernelNode(node_handle);
-  if (exec == nullptr || original == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  for (GraphNode* node : exec->graph->nodes) {
-    if (node->original == original) return WorkOf(parameters, &node->work);
-  }
-  return CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult CUDAAPI cuGraphGetNodes(CUgraph handle, CUgraphNode* nodes, size_t* count) {
-  KRUX_SIM_READY();
-  Graph* graph = Checked<Graph>(handle);
-  if (graph == nullptr || count == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (nodes != nullptr) {
-    for (size_t i = 0; i < *count; ++i) {
-      nodes[i] = i < graph->nodes.size() ? reinterpret_cast<CUgraphNode>(graph->nodes[i]) : nullptr;
-    }
-    *count = std::min(*count, graph->nodes.size());
-  } else {
-    *count = graph->nodes.size();
-  }
-  return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuGraphNodeGetType(CUgraphNode handle, CUgraphNodeType* type) {
-  KRUX_SIM_READY();
-  GraphNode* node = Checked<GraphNode>(handle);
-  if (node == nullptr || type == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *type = node->work.type;
-  return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec* out, CUgraph graph, unsigned long long) {
-  return Instantiate(out, graph);
+CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec* out, CUgraph graph,
+                                             unsigned long long flags) {
+  return Instantiate(out, graph, flags);
 }
 CUresult CUDAAPI cuGraphInstantiate(CUgraphExec* out, CUgraph graph, CUgraphNode*, char*, size_t) {
-  return Instantiate(out, graph);
+  return Instantiate(out, graph, 0);
 }
 CUresult CUDAAPI cuGraphInstantiate_v2(CUgraphExec* out, CUgraph graph, CUgraphNode*, char*,
                                        size_t) {
-  return Instantiate(out, graph);
+  return Instantiate(out, graph, 0);
 }
 CUresult CUDAAPI cuGraphInstantiateWithParams(CUgraphExec* out, CUgraph graph,
                                               CUDA_GRAPH_INSTANTIATE_PARAMS* parameters) {
   if (parameters == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const CUresult result = Instantiate(out, graph);
+  const CUresult result = Instantiate(out, graph, parameters->flags);
   parameters->result_out =
       result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_ERROR;
   return result;
+}
+
+CUresult CUDAAPI cuGraphExecGetFlags(CUgraphExec handle, cuuint64_t* flags) {
+  KRUX_SIM_READY();
+  GraphExec* exec = Checked<GraphExec>(handle);
+  if (exec == nullptr || flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *flags = exec->flags;
+  return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec handle) {
   KRUX_SIM_READY();
   GraphExec* exec = Checked<GraphExec>(handle);
   if (exec == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  DestroyGraph(exec->graph);
-  krux::sim::Bury(exec);
+  DestroyExec(exec);
   return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuGraphExecUpdate_v2(CUgraphExec exec_handle, CUgraph graph_handle,
+                                      CUgraphExecUpdateResultInfo* info) {
+  KRUX_SIM_READY();
+  GraphExec* exec = Checked<GraphExec>(exec_handle);
+  Graph* graph = Checked<Graph>(graph_handle);
+  if (exec == nullptr || graph == nullptr || info == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return UpdateExec(exec, *graph, info);
+}
+CUresult CUDAAPI cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode* error_node,
+                                   CUgraphExecUpdateResult* out) {
+  CUgraphExecUpdateResultInfo info = {};
+  const CUresult result = cuGraphExecUpdate_v2(exec, graph, &info);
+  if (error_node != nullptr) *error_node = info.errorNode;
+  if (out != nullptr) *out = info.result;
+  return result;
 }
 
 CUresult CUDAAPI cuGraphUpload(CUgraphExec handle, CUstream stream) {
@@ -250,8 +142,155 @@ CUresult CUDAAPI cuGraphLaunch(CUgraphExec handle, CUstream stream_handle) {
   krux::sim::Stream* stream = FindStream(stream_handle, context);
   if (exec == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  // Child graphs are not simulated, so a graph can't be captured into another.
-  if (stream->capture.load() != nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+  if (stream->capture.load() != nullptr) return CaptureLaunch(*exec, stream);
   if (const CUresult r = CheckLegacyUse(stream); r != CUDA_SUCCESS) return r;
-  return LaunchGraph(exec->graph->nodes, stream);
+  return LaunchGraph(exec, stream);
+}
+
+CUresult CUDAAPI cuGraphConditionalHandleCreate(CUgraphConditionalHandle* out, CUgraph handle,
+                                                CUcontext, unsigned int default_value,
+                                                unsigned int flags) {
+  KRUX_SIM_READY();
+  Graph* graph = Checked<Graph>(handle);
+  if (graph == nullptr || out == nullptr ||
+      (flags & ~unsigned{CU_GRAPH_COND_ASSIGN_DEFAULT}) != 0 ||
+      (flags == 0 && default_value != 0)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  auto* condition = krux::sim::Make<krux::sim::Condition>();
+  condition->graph = graph;
+  condition->value = default_value;
+  graph->conditions.push_back(condition);
+  *out = reinterpret_cast<CUgraphConditionalHandle>(condition);
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuUserObjectCreate(CUuserObject* out, void* object, CUhostFn destroy,
+                                    unsigned int references, unsigned int flags) {
+  KRUX_SIM_READY();
+  if (out == nullptr || destroy == nullptr || references == 0 || references > 0x7fffffff ||
+      flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  auto* made = krux::sim::Make<UserObject>();
+  made->object = object;
+  made->destroy = destroy;
+  made->references.store(references);
+  *out = reinterpret_cast<CUuserObject>(made);
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuUserObjectRetain(CUuserObject handle, unsigned int count) {
+  KRUX_SIM_READY();
+  UserObject* object = Checked<UserObject>(handle);
+  if (object == nullptr || count == 0 || count > 0x7fffffff) return CUDA_ERROR_INVALID_VALUE;
+  object->references.fetch_add(count);
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuUserObjectRelease(CUuserObject handle, unsigned int count) {
+  KRUX_SIM_READY();
+  UserObject* object = Checked<UserObject>(handle);
+  if (object == nullptr || count == 0 || count > object->references.load()) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  krux::sim::DropUserObject(object, count);
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuGraphRetainUserObject(CUgraph graph_handle, CUuserObject handle,
+                                         unsigned int count, unsigned int flags) {
+  KRUX_SIM_READY();
+  Graph* graph = Checked<Graph>(graph_handle);
+  UserObject* object = Checked<UserObject>(handle);
+  if (graph == nullptr || object == nullptr || count == 0 ||
+      (flags & ~unsigned{CU_GRAPH_USER_OBJECT_MOVE}) != 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (flags != CU_GRAPH_USER_OBJECT_MOVE) object->references.fetch_add(count);
+  graph->user_objects.emplace_back(object, count);
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuGraphReleaseUserObject(CUgraph graph_handle, CUuserObject handle,
+                                          unsigned int count) {
+  KRUX_SIM_READY();
+  Graph* graph = Checked<Graph>(graph_handle);
+  UserObject* object = Checked<UserObject>(handle);
+  if (graph == nullptr || object == nullptr || count == 0) return CUDA_ERROR_INVALID_VALUE;
+  for (auto& [held, held_count] : graph->user_objects) {
+    if (held != object || held_count < count) continue;
+    held_count -= count;
+    krux::sim::DropUserObject(object, count);
+    std::erase_if(graph->user_objects, [](const auto& row) { return row.second == 0; });
+    return CUDA_SUCCESS;
+  }
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult CUDAAPI cuDeviceGetGraphMemAttribute(CUdevice ordinal, CUgraphMem_attribute attribute,
+                                              void* value) {
+  KRUX_SIM_READY();
+  Device* device = FindDevice(ordinal);
+  if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const krux::sim::GraphMemoryUse use = krux::sim::GraphMemoryOf(device);
+  auto* number = static_cast<cuuint64_t*>(value);
+  switch (attribute) {
+    case CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT:
+      *number = use.used;
+      return CUDA_SUCCESS;
+    case CU_GRAPH_MEM_ATTR_USED_MEM_HIGH:
+      *number = use.used_high;
+      return CUDA_SUCCESS;
+    case CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT:
+      *number = use.reserved;
+      return CUDA_SUCCESS;
+    case CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH:
+      *number = use.reserved_high;
+      return CUDA_SUCCESS;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+CUresult CUDAAPI cuDeviceSetGraphMemAttribute(CUdevice ordinal, CUgraphMem_attribute attribute,
+                                              void* value) {
+  KRUX_SIM_READY();
+  Device* device = FindDevice(ordinal);
+  if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  const bool is_used = attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH;
+  if (value == nullptr || *static_cast<cuuint64_t*>(value) != 0 ||
+      (!is_used && attribute != CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  krux::sim::ResetGraphMemoryHigh(device, is_used);
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDeviceGraphMemTrim(CUdevice ordinal) {
+  KRUX_SIM_READY();
+  Device* device = FindDevice(ordinal);
+  if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  krux::sim::TrimGraphMemory(device);
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuGraphDebugDotPrint(CUgraph handle, const char* path, unsigned int) {
+  KRUX_SIM_READY();
+  Graph* graph = Checked<Graph>(handle);
+  if (graph == nullptr || path == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::FILE* file = std::fopen(path, "we");
+  if (file == nullptr) return CUDA_ERROR_OPERATING_SYSTEM;
+  std::fputs("digraph dot {\n", file);
+  for (const GraphNode* node : graph->nodes) {
+    std::fprintf(file, "\"%p\" [label=\"type %d\"];\n", static_cast<const void*>(node),
+                 static_cast<int>(node->work.type));
+    for (const GraphNode* before : node->after) {
+      std::fprintf(file, "\"%p\" -> \"%p\";\n", static_cast<const void*>(before),
+                   static_cast<const void*>(node));
+    }
+  }
+  std::fputs("}\n", file);
+  return std::fclose(file) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
 }

@@ -88,6 +88,9 @@ struct StreamCallback : krux::sim::Action {
 krux::sim::Work krux::sim::HostFunctionWork(CUhostFn function, void* data) {
   Work work;
   work.type = CU_GRAPH_NODE_TYPE_HOST;
+  auto parameters = std::make_shared<NodeParameters>();
+  parameters->host = {function, data};
+  work.parameters = std::move(parameters);
   work.make_action = [=] { return std::make_unique<HostFunction>(function, data); };
   return work;
 }

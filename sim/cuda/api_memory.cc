@@ -5,6 +5,7 @@
 
 #include "sim/cuda/capture.h"
 #include "sim/cuda/driver.h"
+#include "sim/cuda/graph_memory.h"
 #include "sim/cuda/memory.h"
 #include "sim/cuda/pool.h"
 
@@ -80,6 +81,9 @@ CUresult CUDAAPI cuMemFree_v2(CUdeviceptr address) {
     case MemoryKind::kPool:
       SynchronizeContext(context);
       return krux::sim::FreePoolBlock(allocation);
+    case MemoryKind::kGraph:
+      SynchronizeContext(context);
+      return krux::sim::FreeGraphBlock(address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     case MemoryKind::kManaged:
       SynchronizeContext(allocation.context);
       return TheHostMemory().Free(reinterpret_cast<void*>(address), MemoryKind::kManaged);

@@ -3,6 +3,8 @@
 
 #include "sim/cuda/capture.h"
 #include "sim/cuda/driver.h"
+#include "sim/cuda/graph_memory.h"
+#include "sim/cuda/graph_node.h"
 #include "sim/cuda/memory.h"
 #include "sim/cuda/pool.h"
 
@@ -12,18 +14,36 @@ using krux::sim::Context;
 using krux::sim::Device;
 using krux::sim::FindDevice;
 using krux::sim::FindStream;
+using krux::sim::MemoryKind;
 using krux::sim::Pool;
 using krux::sim::Stream;
+using krux::sim::Work;
 
 namespace {
+
+CUresult CaptureAllocation(Stream* stream, size_t bytes, CUdeviceptr* out) {
+  CUDA_MEM_ALLOC_NODE_PARAMS parameters = {};
+  parameters.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  parameters.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE,
+                                   {stream->context->device->ordinal()}};
+  parameters.bytesize = bytes;
+  Work work;
+  const CUresult result = krux::sim::AllocationWork(&parameters, &work);
+  if (result != CUDA_SUCCESS) return result;
+  *out = parameters.dptr;
+  return krux::sim::Enqueue(stream, std::move(work));
+}
+
+bool IsFreedInStreams(MemoryKind kind) {
+  return kind == MemoryKind::kPool || kind == MemoryKind::kLinear || kind == MemoryKind::kGraph;
+}
 
 CUresult AllocateAsync(CUdeviceptr* out, size_t bytes, CUstream handle, Pool* pool) {
   KRUX_SIM_CONTEXT(context);
   Stream* stream = FindStream(handle, context);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  // Memory nodes of graphs are not simulated.
-  if (stream->capture.load() != nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+  if (stream->capture.load() != nullptr) return CaptureAllocation(stream, bytes, out);
   if (pool == nullptr) pool = krux::sim::CurrentPool(context->device);
   return AllocateFromPool(context, pool, bytes, out);
 }
@@ -77,12 +97,18 @@ CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
   Stream* stream = FindStream(handle, context);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (address == 0) return CUDA_SUCCESS;
-  if (stream->capture.load() != nullptr) return CUDA_ERROR_NOT_SUPPORTED;
   Allocation allocation;
   if (!krux::sim::FindAllocation(address, &allocation) || allocation.address != address ||
-      (allocation.kind != krux::sim::MemoryKind::kPool &&
-       allocation.kind != krux::sim::MemoryKind::kLinear)) {
+      !IsFreedInStreams(allocation.kind)) {
     return CUDA_ERROR_INVALID_VALUE;
+  }
+  const bool is_of_graph = allocation.kind == krux::sim::MemoryKind::kGraph;
+  if (stream->capture.load() != nullptr) {
+    return is_of_graph ? krux::sim::Enqueue(stream, krux::sim::FreeWork(address))
+                       : CUDA_ERROR_INVALID_VALUE;
+  }
+  if (is_of_graph) {
+    return krux::sim::FreeGraphBlock(address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   }
   if (context->device->engine().IsEmpty(&stream->queue)) {
     return allocation.pool != nullptr ? FreePoolBlock(allocation)

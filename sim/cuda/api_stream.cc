@@ -1,8 +1,9 @@
-// Streams, and values written and awaited in them. Captures are in api_graph.cc.
+// Streams, and values written and awaited in them. Captures are in api_capture.cc.
 #include <algorithm>
 
 #include "sim/cuda/capture.h"
 #include "sim/cuda/driver.h"
+#include "sim/cuda/mem_op.h"
 #include "sim/cuda/memory.h"
 #include "sim/cuda/pool.h"
 #include "sim/cuda/thread_state.h"
@@ -20,73 +21,41 @@ using krux::sim::Work;
 
 namespace {
 
-// Stores by the card: visible to the program's threads without any call of theirs.
-template <typename T>
-Work WriteWork(void* to, T value) {
-  Work work;
-  work.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
-  work.make_action = [=] {
-    return krux::sim::MakeAction(
-        [=] { __atomic_store_n(static_cast<T*>(to), value, __ATOMIC_SEQ_CST); });
-  };
-  return work;
+// One node in a capture, else one operation after the other.
+CUresult EnqueueBatch(Stream* stream, Work work) {
+  if (stream->capture.load() != nullptr) return krux::sim::Enqueue(stream, std::move(work));
+  for (Work& part : work.parts) {
+    const CUresult result = krux::sim::Enqueue(stream, std::move(part));
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
 }
 
-template <typename T>
-struct WaitAction : krux::sim::Action {
-  WaitAction(void* at, T what, unsigned how)
-      : address(static_cast<T*>(at)), value(what), condition(how) {}
-  void Run() override {}
-  bool IsReady() override {
-    const T found = __atomic_load_n(address, __ATOMIC_ACQUIRE);
-    switch (condition) {
-      case CU_STREAM_WAIT_VALUE_EQ:
-        return found == value;
-      case CU_STREAM_WAIT_VALUE_AND:
-        return (found & value) != 0;
-      case CU_STREAM_WAIT_VALUE_NOR:
-        return static_cast<T>(~(found | value)) != 0;
-      default:
-        return static_cast<std::make_signed_t<T>>(found - value) >= 0;
-    }
-  }
-  T* address;
-  T value;
-  unsigned condition;
-};
-
-template <typename T>
-CUresult WriteValue(CUstream handle, CUdeviceptr address, T value, unsigned flags) {
+CUresult RunOperation(CUstream handle, const CUstreamBatchMemOpParams& operation) {
   KRUX_SIM_STREAM(stream, handle);
-  if ((flags & ~unsigned{CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER}) != 0 || address == 0 ||
-      address % sizeof(T) != 0) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  krux::sim::Allocation allocation;
-  void* to = krux::sim::FindAllocation(address, &allocation)
-                 ? krux::sim::BackingOf(address, sizeof(T))
-                 : nullptr;
-  if (to == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return krux::sim::Enqueue(stream, WriteWork<T>(to, value));
+  Work work;
+  const CUresult result = krux::sim::BatchWork(&operation, 1, &work);
+  return result == CUDA_SUCCESS ? EnqueueBatch(stream, std::move(work)) : result;
 }
 
-template <typename T>
-CUresult WaitValue(CUstream handle, CUdeviceptr address, T value, unsigned flags) {
-  KRUX_SIM_STREAM(stream, handle);
-  const unsigned condition = flags & 3U;
-  if ((flags & ~(3U | CU_STREAM_WAIT_VALUE_FLUSH)) != 0 || address == 0 ||
-      address % sizeof(T) != 0) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  krux::sim::Allocation allocation;
-  void* at = krux::sim::FindAllocation(address, &allocation)
-                 ? krux::sim::BackingOf(address, sizeof(T))
-                 : nullptr;
-  if (at == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  Work work;
-  work.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
-  work.make_action = [=] { return std::make_unique<WaitAction<T>>(at, value, condition); };
-  return krux::sim::Enqueue(stream, std::move(work));
+CUresult WriteValue(CUstream stream, CUstreamBatchMemOpType type, CUdeviceptr address,
+                    cuuint64_t value, unsigned flags) {
+  CUstreamBatchMemOpParams operation = {};
+  operation.writeValue.operation = type;
+  operation.writeValue.address = address;
+  operation.writeValue.value64 = value;
+  operation.writeValue.flags = flags;
+  return RunOperation(stream, operation);
+}
+
+CUresult WaitValue(CUstream stream, CUstreamBatchMemOpType type, CUdeviceptr address,
+                   cuuint64_t value, unsigned flags) {
+  CUstreamBatchMemOpParams operation = {};
+  operation.waitValue.operation = type;
+  operation.waitValue.address = address;
+  operation.waitValue.value64 = value;
+  operation.waitValue.flags = flags;
+  return RunOperation(stream, operation);
 }
 
 }  // namespace
@@ -187,72 +156,45 @@ CUresult CUDAAPI cuStreamAttachMemAsync(CUstream handle, CUdeviceptr address, si
 
 CUresult CUDAAPI cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value,
                                          unsigned int flags) {
-  return WriteValue<uint32_t>(stream, address, value, flags);
+  return WriteValue(stream, CU_STREAM_MEM_OP_WRITE_VALUE_32, address, value, flags);
 }
 CUresult CUDAAPI cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address, cuuint64_t value,
                                          unsigned int flags) {
-  return WriteValue<uint64_t>(stream, address, value, flags);
+  return WriteValue(stream, CU_STREAM_MEM_OP_WRITE_VALUE_64, address, value, flags);
 }
 CUresult CUDAAPI cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value,
                                         unsigned int flags) {
-  return WaitValue<uint32_t>(stream, address, value, flags);
+  return WaitValue(stream, CU_STREAM_MEM_OP_WAIT_VALUE_32, address, value, flags);
 }
 CUresult CUDAAPI cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr address, cuuint64_t value,
                                         unsigned int flags) {
-  return WaitValue<uint64_t>(stream, address, value, flags);
+  return WaitValue(stream, CU_STREAM_MEM_OP_WAIT_VALUE_64, address, value, flags);
 }
 // Before 11.7 these calls were behind a driver option that is off.
 CUresult CUDAAPI cuStreamWriteValue32(CUstream stream, CUdeviceptr address, cuuint32_t value,
                                       unsigned int flags) {
-  return WriteValue<uint32_t>(stream, address, value, flags);
+  return WriteValue(stream, CU_STREAM_MEM_OP_WRITE_VALUE_32, address, value, flags);
 }
 CUresult CUDAAPI cuStreamWriteValue64(CUstream stream, CUdeviceptr address, cuuint64_t value,
                                       unsigned int flags) {
-  return WriteValue<uint64_t>(stream, address, value, flags);
+  return WriteValue(stream, CU_STREAM_MEM_OP_WRITE_VALUE_64, address, value, flags);
 }
 CUresult CUDAAPI cuStreamWaitValue32(CUstream stream, CUdeviceptr address, cuuint32_t value,
                                      unsigned int flags) {
-  return WaitValue<uint32_t>(stream, address, value, flags);
+  return WaitValue(stream, CU_STREAM_MEM_OP_WAIT_VALUE_32, address, value, flags);
 }
 CUresult CUDAAPI cuStreamWaitValue64(CUstream stream, CUdeviceptr address, cuuint64_t value,
                                      unsigned int flags) {
-  return WaitValue<uint64_t>(stream, address, value, flags);
+  return WaitValue(stream, CU_STREAM_MEM_OP_WAIT_VALUE_64, address, value, flags);
 }
 
-CUresult CUDAAPI cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
+CUresult CUDAAPI cuStreamBatchMemOp_v2(CUstream handle, unsigned int count,
                                        CUstreamBatchMemOpParams* operations, unsigned int flags) {
-  KRUX_SIM_READY();
-  if (operations == nullptr || count == 0 || count > 256 || flags != 0)
-    return CUDA_ERROR_INVALID_VALUE;
-  for (unsigned i = 0; i < count; ++i) {
-    const CUstreamBatchMemOpParams& op = operations[i];
-    CUresult result = CUDA_SUCCESS;
-    switch (op.operation) {
-      case CU_STREAM_MEM_OP_WRITE_VALUE_32:
-        result = WriteValue<uint32_t>(stream, op.writeValue.address, op.writeValue.value,
-                                      op.writeValue.flags);
-        break;
-      case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-        result = WriteValue<uint64_t>(stream, op.writeValue.address, op.writeValue.value64,
-                                      op.writeValue.flags);
-        break;
-      case CU_STREAM_MEM_OP_WAIT_VALUE_32:
-        result = WaitValue<uint32_t>(stream, op.waitValue.address, op.waitValue.value,
-                                     op.waitValue.flags);
-        break;
-      case CU_STREAM_MEM_OP_WAIT_VALUE_64:
-        result = WaitValue<uint64_t>(stream, op.waitValue.address, op.waitValue.value64,
-                                     op.waitValue.flags);
-        break;
-      case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
-      case CU_STREAM_MEM_OP_BARRIER:
-        break;
-      default:
-        return CUDA_ERROR_NOT_SUPPORTED;
-    }
-    if (result != CUDA_SUCCESS) return result;
-  }
-  return CUDA_SUCCESS;
+  KRUX_SIM_STREAM(stream, handle);
+  if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  Work work;
+  const CUresult result = krux::sim::BatchWork(operations, count, &work);
+  return result == CUDA_SUCCESS ? EnqueueBatch(stream, std::move(work)) : result;
 }
 CUresult CUDAAPI cuStreamBatchMemOp(CUstream stream, unsigned int count,
                                     CUstreamBatchMemOpParams* operations, unsigned int flags) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/cuda/graph.h"
 #include "sim/cuda/thread_state.h"
 
 namespace krux::sim {
@@ -11,15 +12,6 @@ std::mutex g_mutex;  // guards g_captures, the captures in it and their graphs
 std::vector<Capture*>& g_captures = *new std::vector<Capture*>;  // never destroyed
 std::atomic<int> g_count{0};  // captures under way, so that calls need no lock while there is none
 std::atomic<uint64_t> g_next_id{1};
-
-Operation OperationOf(const Work& work) {
-  Operation operation;
-  operation.cost = work.cost;
-  operation.width = work.width;
-  operation.on_card = work.on_card;
-  if (work.make_action) operation.action = work.make_action();
-  return operation;
-}
 
 CUresult AppendNode(Stream* stream, Work work) {
   const std::lock_guard<std::mutex> lock(g_mutex);
@@ -36,15 +28,8 @@ CUresult AppendNode(Stream* stream, Work work) {
   return CUDA_SUCCESS;
 }
 
-}  // namespace
-
-CUresult Enqueue(Stream* stream, Work work) {
-  if (stream->capture.load() != nullptr) return AppendNode(stream, std::move(work));
-  if (const CUresult r = CheckLegacyUse(stream); r != CUDA_SUCCESS) return r;
-  return SubmitTo(stream, OperationOf(work));
-}
-
-CUresult BeginCapture(Stream* stream, CUstreamCaptureMode mode) {
+CUresult Begin(Stream* stream, Graph* graph, std::vector<GraphNode*> after,
+               CUstreamCaptureMode mode) {
   if (stream->is_legacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   const std::lock_guard<std::mutex> lock(g_mutex);
   if (stream->capture.load() != nullptr) return CUDA_ERROR_ILLEGAL_STATE;
@@ -53,12 +38,49 @@ CUresult BeginCapture(Stream* stream, CUstreamCaptureMode mode) {
   capture->mode = mode;
   capture->thread = std::this_thread::get_id();
   capture->origin = stream;
-  capture->graph = Make<Graph>();
-  capture->ends[stream] = {};
+  capture->graph = graph != nullptr ? graph : Make<Graph>();
+  capture->owns_graph = graph == nullptr;
+  capture->ends[stream] = std::move(after);
   g_captures.push_back(capture);
   g_count.fetch_add(1);
   stream->capture.store(capture);
   return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+Operation OperationOf(const Work& work) {
+  Operation operation;
+  operation.cost = work.cost;
+  operation.width = work.width;
+  operation.on_card = work.on_card;
+  if (work.make_action) operation.action = work.make_action();
+  return operation;
+}
+
+CUresult Enqueue(Stream* stream, Work work) {
+  if (stream->capture.load() != nullptr) return AppendNode(stream, std::move(work));
+  if (const CUresult r = CheckLegacyUse(stream); r != CUDA_SUCCESS) return r;
+  return SubmitTo(stream, OperationOf(work));
+}
+
+CUresult BeginCapture(Stream* stream, CUstreamCaptureMode mode) {
+  return Begin(stream, nullptr, {}, mode);
+}
+
+CUresult BeginCaptureInto(Stream* stream, Graph* graph, std::vector<GraphNode*> after,
+                          CUstreamCaptureMode mode) {
+  return Begin(stream, graph, std::move(after), mode);
+}
+
+bool SetCaptureEnds(Stream* stream, const std::vector<GraphNode*>& after, bool adds) {
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  Capture* capture = stream->capture.load();
+  if (capture == nullptr) return false;
+  std::vector<GraphNode*>& ends = capture->ends[stream];
+  if (!adds) ends.clear();
+  ends.insert(ends.end(), after.begin(), after.end());
+  return true;
 }
 
 CUresult EndCapture(Stream* stream, Graph** graph) {
@@ -84,9 +106,10 @@ CUresult EndCapture(Stream* stream, Graph** graph) {
   g_count.fetch_sub(1);
   const bool is_invalid = capture->is_invalid;
   Graph* result = capture->graph;
+  const bool owns_graph = capture->owns_graph;
   delete capture;
   if (is_invalid || is_unjoined) {
-    DestroyGraph(result);
+    if (owns_graph) DestroyGraph(result);
     *graph = nullptr;
     return is_invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
   }
@@ -185,64 +208,6 @@ CUresult CheckLegacyUse(Stream* stream) {
     return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   }
   return CUDA_SUCCESS;
-}
-
-// Nodes run one after another in the stream; neighbours without an action become one operation.
-CUresult LaunchGraph(const std::vector<GraphNode*>& nodes, Stream* stream) {
-  Operation sum;
-  bool has_sum = false;
-  auto flush = [&]() -> CUresult {
-    if (!has_sum) return CUDA_SUCCESS;
-    has_sum = false;
-    return SubmitTo(stream, std::exchange(sum, Operation{}));
-  };
-  for (const GraphNode* node : nodes) {
-    Operation operation = OperationOf(node->work);
-    const bool can_merge = operation.action == nullptr && operation.on_card;
-    if (can_merge && has_sum) {
-      sum.cost += operation.cost;
-      sum.width = std::max(sum.width, operation.width);
-      continue;
-    }
-    if (const CUresult r = flush(); r != CUDA_SUCCESS) return r;
-    if (can_merge) {
-      sum = std::move(operation);
-      has_sum = true;
-    } else if (const CUresult r = SubmitTo(stream, std::move(operation)); r != CUDA_SUCCESS) {
-      return r;
-    }
-  }
-  return flush();
-}
-
-void DestroyGraph(Graph* graph) {
-  for (GraphNode* node : graph->nodes) Bury(node);
-  Bury(graph);
-}
-
-// Copies in an order in which each node comes after what it depends on; nodes of a cycle, which
-// only a program's own dependencies can make, are left out, so that sizes tell.
-Graph* CopyGraph(const Graph& graph) {
-  auto* copy = Make<Graph>();
-  std::map<const GraphNode*, GraphNode*> copies;
-  for (bool has_progress = true; has_progress;) {
-    has_progress = false;
-    for (GraphNode* node : graph.nodes) {
-      const bool is_ready =
-          std::all_of(node->after.begin(), node->after.end(),
-                      [&](GraphNode* before) { return copies.count(before) > 0; });
-      if (!is_ready || copies.count(node) > 0) continue;
-      auto* twin = Make<GraphNode>();
-      twin->graph = copy;
-      twin->original = node;
-      twin->work = node->work;
-      for (const GraphNode* before : node->after) twin->after.push_back(copies[before]);
-      copies[node] = twin;
-      copy->nodes.push_back(twin);
-      has_progress = true;
-    }
-  }
-  return copy;
 }
 
 }  // namespace krux::sim

@@ -21,9 +21,23 @@ namespace krux::sim {
 
 struct Function;
 
+// What the program said of a node, given back to it on request. Which member counts follows from
+// the node's type.
+struct NodeParameters {
+  CUDA_MEMCPY3D copy{};
+  CUDA_MEMSET_NODE_PARAMS memset{};
+  CUDA_HOST_NODE_PARAMS host{};
+  CUDA_MEM_ALLOC_NODE_PARAMS allocation{};
+  CUdeviceptr freed = 0;
+  CUevent event = nullptr;
+  std::vector<CUstreamBatchMemOpParams> operations;
+};
+
 // One piece of work; can be done any number of times.
 struct Work {
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
+  std::shared_ptr<const NodeParameters> parameters;  // null: a kernel, or nothing to tell
+  std::vector<Work> parts;                           // of a batch: done one after the other
   Nanos cost = 0;
   float width = 1;
   bool on_card = false;
@@ -44,25 +58,7 @@ std::unique_ptr<Action> MakeAction(F run) {
 }
 
 struct Graph;
-
-struct GraphNode : Tagged {
-  static constexpr uint32_t kTag = 0x474e4f44;
-  Graph* graph = nullptr;
-  Work work;
-  std::vector<GraphNode*> after;
-  const GraphNode* original = nullptr;  // in an executable graph: the node that this was made from
-  std::vector<void*> parameter_pointers;  // handed out by cuGraphKernelNodeGetParams
-};
-
-struct Graph : Tagged {
-  static constexpr uint32_t kTag = 0x47524150;
-  std::vector<GraphNode*> nodes;
-};
-
-struct GraphExec : Tagged {
-  static constexpr uint32_t kTag = 0x47455845;
-  Graph* graph = nullptr;  // a sorted copy
-};
+struct GraphNode;
 
 struct Capture {
   uint64_t id = 0;
@@ -70,6 +66,7 @@ struct Capture {
   std::thread::id thread;
   Stream* origin = nullptr;
   Graph* graph = nullptr;
+  bool owns_graph = true;  // false: it was there before, and stays when the capture fails
   bool is_invalid = false;
   std::map<Stream*, std::vector<GraphNode*>> ends;  // per stream: what its next node comes after
   std::vector<GraphNode*> joined;                   // ends that came back into the origin
@@ -101,9 +98,13 @@ CUresult CheckAllowedInCapture();
 // The legacy stream can't be used while a blocking stream of the context captures.
 CUresult CheckLegacyUse(Stream* stream);
 
-CUresult LaunchGraph(const std::vector<GraphNode*>& nodes, Stream* stream);
-void DestroyGraph(Graph* graph);
-Graph* CopyGraph(const Graph& graph);
+// Begins a capture into a graph that the program made, after the given nodes of it.
+CUresult BeginCaptureInto(Stream* stream, Graph* graph, std::vector<GraphNode*> after,
+                          CUstreamCaptureMode mode);
+// Changes what the stream's next captured node comes after; false: it does not capture.
+bool SetCaptureEnds(Stream* stream, const std::vector<GraphNode*>& after, bool adds);
+// The operation that a stream is given for a piece of work.
+Operation OperationOf(const Work& work);
 
 }  // namespace krux::sim
 

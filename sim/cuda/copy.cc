@@ -51,16 +51,38 @@ void FillRow(char* start, uint32_t value, size_t element_bytes, size_t count) {
   }
 }
 
+// What a node of a captured copy tells of it.
+std::shared_ptr<const NodeParameters> Describe(const Side& to, const Side& from,
+                                               const Shape& shape) {
+  auto parameters = std::make_shared<NodeParameters>();
+  CUDA_MEMCPY3D& copy = parameters->copy;
+  copy.srcMemoryType = from.address != 0 ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+  copy.srcDevice = from.address;
+  copy.srcHost = from.address != 0 ? nullptr : from.start;
+  copy.srcPitch = from.pitch;
+  copy.srcHeight = from.pitch != 0 ? from.layer / from.pitch : 0;
+  copy.dstMemoryType = to.address != 0 ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+  copy.dstDevice = to.address;
+  copy.dstHost = to.address != 0 ? nullptr : to.start;
+  copy.dstPitch = to.pitch;
+  copy.dstHeight = to.pitch != 0 ? to.layer / to.pitch : 0;
+  copy.WidthInBytes = shape.width;
+  copy.Height = shape.rows;
+  copy.Depth = shape.layers;
+  return parameters;
+}
+
 }  // namespace
 
 Side HostSide(const void* pointer) {
-  return {const_cast<char*>(static_cast<const char*>(pointer)), 0, 0, false};
+  return {const_cast<char*>(static_cast<const char*>(pointer)), 0, 0, false, 0};
 }
 
 bool SideOf(CUdeviceptr address, size_t bytes, Side* side) {
   void* start = BackingOf(address, bytes);
   if (start == nullptr) return false;
   side->start = static_cast<char*>(start);
+  side->address = address;
   side->is_device = start != reinterpret_cast<void*>(address);
   if (!side->is_device) TheHostMemory().TouchOnDevice(address);
   return true;
@@ -68,6 +90,7 @@ bool SideOf(CUdeviceptr address, size_t bytes, Side* side) {
 
 Work CopyWork(const Side& to, const Side& from, const Shape& shape) {
   Work work;
+  work.parameters = Describe(to, from, shape);
   work.type = CU_GRAPH_NODE_TYPE_MEMCPY;
   const auto bytes = static_cast<double>(shape.width) * static_cast<double>(shape.rows) *
                      static_cast<double>(shape.layers);
@@ -116,6 +139,9 @@ CUresult FillWork(CUdeviceptr address, size_t pitch, uint32_t value, size_t elem
     return CUDA_ERROR_INVALID_VALUE;
   }
   work->type = CU_GRAPH_NODE_TYPE_MEMSET;
+  auto parameters = std::make_shared<NodeParameters>();
+  parameters->memset = {address, pitch, value, static_cast<unsigned>(element_bytes), count, rows};
+  work->parameters = std::move(parameters);
   work->on_card = true;
   work->cost = CopyTime(static_cast<double>(width) * static_cast<double>(rows), kCardRate * 2);
   const bool is_zero = value == 0 && side.is_device;

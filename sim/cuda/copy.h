@@ -15,6 +15,7 @@ struct Side {
   size_t pitch = 0;  // from row to row
   size_t layer = 0;  // from layer to layer
   bool is_device = false;
+  CUdeviceptr address = 0;  // of the API; 0: host memory that the program gave as such
 };
 struct Shape {
   size_t width = 0;  // bytes
@@ -26,6 +27,8 @@ struct Shape {
 bool SideOf(CUdeviceptr address, size_t bytes, Side* side);
 Side HostSide(const void* pointer);
 
+// A copy as the API's largest structure describes it.
+CUresult CopyWork3D(const CUDA_MEMCPY3D* copy, Work* work);
 Work CopyWork(const Side& to, const Side& from, const Shape& shape);
 CUresult CopyLinear(CUstream stream, CUdeviceptr to, CUdeviceptr from, size_t bytes, bool waits);
 // Enqueues, and waits for the end if asked to.

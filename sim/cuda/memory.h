@@ -32,7 +32,7 @@ constexpr uint64_t RoundToChunk(uint64_t bytes) {
 
 struct Pool;
 
-enum class MemoryKind { kLinear, kPool, kArray, kReserved, kMapped, kManaged, kHost };
+enum class MemoryKind { kLinear, kPool, kArray, kReserved, kGraph, kManaged, kHost };
 
 struct Allocation {
   CUdeviceptr address = 0;

@@ -54,6 +54,15 @@ KRUX_SIM_PTSZ(cuStreamBatchMemOp_v2,
               (CUstream s, unsigned n, CUstreamBatchMemOpParams* o, unsigned f), (Own(s), n, o, f))
 KRUX_SIM_PTSZ(cuStreamBeginCapture, (CUstream s), (Own(s)))
 KRUX_SIM_PTSZ(cuStreamBeginCapture_v2, (CUstream s, CUstreamCaptureMode m), (Own(s), m))
+KRUX_SIM_PTSZ(cuStreamBeginCaptureToGraph,
+              (CUstream s, CUgraph g, const CUgraphNode* a, const CUgraphEdgeData* e, size_t n,
+               CUstreamCaptureMode m),
+              (Own(s), g, a, e, n, m))
+KRUX_SIM_PTSZ(cuStreamUpdateCaptureDependencies, (CUstream s, CUgraphNode* a, size_t n, unsigned f),
+              (Own(s), a, n, f))
+KRUX_SIM_PTSZ(cuStreamUpdateCaptureDependencies_v2,
+              (CUstream s, CUgraphNode* a, const CUgraphEdgeData* e, size_t n, unsigned f),
+              (Own(s), a, e, n, f))
 KRUX_SIM_PTSZ(cuStreamEndCapture, (CUstream s, CUgraph* g), (Own(s), g))
 KRUX_SIM_PTSZ(cuStreamIsCapturing, (CUstream s, CUstreamCaptureStatus* c), (Own(s), c))
 KRUX_SIM_PTSZ(cuStreamGetCaptureInfo, (CUstream s, CUstreamCaptureStatus* c, cuuint64_t* i),
