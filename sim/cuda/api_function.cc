@@ -257,9 +257,8 @@ CUresult CUDAAPI cuOccupancyMaxActiveClusters(int* clusters, CUfunction handle,
         attribute.value.clusterDim.x * attribute.value.clusterDim.y * attribute.value.clusterDim.z;
   }
   const unsigned threads = config->blockDimX * config->blockDimY * config->blockDimZ;
-  if (blocks_of_cluster == 0 || blocks_of_cluster > 16 || threads == 0 || threads > 1024) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (threads == 0 || threads > 1024) return CUDA_ERROR_INVALID_VALUE;
+  if (blocks_of_cluster == 0 || blocks_of_cluster > 16) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
   const int blocks =
       BlocksPerMultiprocessor(card, *function, static_cast<int>(threads), config->sharedMemBytes);
   // Whole groups only: an H200's 132 multiprocessors are groups of 16 or 18.

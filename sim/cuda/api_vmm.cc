@@ -1,9 +1,12 @@
 // cuMemCreate, cuMemAddressReserve, cuMemMap and their kin.
+#include <fcntl.h>
+
 #include <algorithm>
 #include <map>
 #include <mutex>
 
 #include "sim/cuda/driver.h"
+#include "sim/cuda/ipc.h"
 #include "sim/cuda/memory.h"
 #include "sim/cuda/vmm.h"
 
@@ -17,7 +20,9 @@ struct Handle : krux::sim::Tagged {
   static constexpr uint32_t kTag = 0x564d4d48;
   Device* device = nullptr;
   uint64_t bytes = 0;
-  int references = 1;  // the program's, and one for each mapping
+  int references = 1;   // the program's, and one for each mapping
+  bool pays = true;     // false: imported, another process pays
+  krux::UniqueFd file;  // where the bytes lie, of memory that can be shared
   CUmemAllocationProp properties{};
 };
 
@@ -40,7 +45,7 @@ Handle* CheckedHandle(CUmemGenericAllocationHandle handle) {
 // REQUIRES: g_mutex held.
 void Drop(Handle* handle) {
   if (--handle->references > 0) return;
-  handle->device->memory().Refund(handle->bytes);
+  if (handle->pays) handle->device->memory().Refund(handle->bytes);
   krux::sim::Bury(handle);
 }
 
@@ -67,7 +72,7 @@ CUresult CheckProperties(const CUmemAllocationProp* properties, Device** device)
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-      properties->requestedHandleTypes != 0) {
+      (properties->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0) {
     return CUDA_ERROR_NOT_SUPPORTED;
   }
   *device = FindDevice(properties->location.id);
@@ -122,6 +127,14 @@ CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes,
   handle->device = device;
   handle->bytes = bytes;
   handle->properties = *properties;
+  if (properties->requestedHandleTypes != 0) {
+    handle->file = krux::sim::MakeSharedFile(device->card_index(), bytes);
+    if (!handle->file.valid()) {
+      device->memory().Refund(bytes);
+      krux::sim::Bury(handle);
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+  }
   *out = reinterpret_cast<CUmemGenericAllocationHandle>(handle);
   return CUDA_SUCCESS;
 }
@@ -189,6 +202,10 @@ CUresult CUDAAPI cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
     const auto& [start, mapping] = *std::prev(after);
     if (start + mapping.bytes > address) return CUDA_ERROR_INVALID_VALUE;
   }
+  if (handle->file.valid() &&
+      !OwnerOf(address)->memory().Share(address, bytes, handle->file.get(), 0)) {
+    return CUDA_ERROR_MAP_FAILED;
+  }
   Mappings()[address] = {bytes, handle, false};
   ++handle->references;
   return CUDA_SUCCESS;
@@ -248,4 +265,48 @@ CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* out, 
   ++handle->references;
   *out = reinterpret_cast<CUmemGenericAllocationHandle>(handle);
   return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle value,
+                                              CUmemAllocationHandleType type,
+                                              unsigned long long flags) {
+  KRUX_SIM_READY();
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  Handle* handle = CheckedHandle(value);
+  if (handle == nullptr || out == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || !handle->file.valid()) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const int fd = fcntl(handle->file.get(), F_DUPFD_CLOEXEC, 0);
+  if (fd < 0) return CUDA_ERROR_OPERATING_SYSTEM;
+  *static_cast<int*>(out) = fd;
+  return CUDA_SUCCESS;
+}
+
+// `source` is the descriptor itself, as the API has it.
+CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, void* source,
+                                                CUmemAllocationHandleType type) {
+  KRUX_SIM_READY();
+  if (out == nullptr || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const int fd = static_cast<int>(reinterpret_cast<intptr_t>(source));
+  uint32_t card = 0;
+  uint64_t bytes = 0;
+  if (!krux::sim::ReadSharedFile(fd, &card, &bytes)) return CUDA_ERROR_INVALID_VALUE;
+  for (const auto& device : krux::sim::Devices()) {
+    if (device->card_index() != card) continue;
+    if (const CUresult r = device->Attach(); r != CUDA_SUCCESS) return r;
+    auto* handle = krux::sim::Make<Handle>();
+    handle->device = device.get();
+    handle->bytes = bytes;
+    handle->pays = false;
+    handle->file.Reset(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    handle->properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    handle->properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device->ordinal()}};
+    handle->properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    *out = reinterpret_cast<CUmemGenericAllocationHandle>(handle);
+    return CUDA_SUCCESS;
+  }
+  return CUDA_ERROR_INVALID_DEVICE;
 }

@@ -1,6 +1,7 @@
 #include "sim/cuda/memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -13,6 +14,7 @@ namespace {
 constexpr uint64_t kSpanBytes = uint64_t{1} << 39;  // addresses per card; twice that is mapped
 constexpr uint64_t kLargestSmall = 1024 * 1024;
 constexpr uint64_t kSmallestBlock = 512;
+constexpr size_t kPageBytes = 4096;
 
 uint64_t MapRange(int protection) {
   void* range = mmap(nullptr, kSpanBytes + kChunkBytes, protection,
@@ -58,6 +60,42 @@ CUdeviceptr DeviceMemory::TakeRange(uint64_t bytes, uint64_t alignment) {
 
 void DeviceMemory::Discard(CUdeviceptr address, uint64_t bytes) {
   madvise(reinterpret_cast<void*>(address + to_backing_), bytes, MADV_DONTNEED);
+  const std::lock_guard<std::mutex> lock(shared_mutex_);
+  auto next = shared_.lower_bound(address);
+  while (next != shared_.end() && next->first < address + bytes) {
+    mmap(reinterpret_cast<void*>(next->first + to_backing_), next->second, PROT_READ | PROT_WRITE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    next = shared_.erase(next);
+  }
+}
+
+bool DeviceMemory::Share(CUdeviceptr address, uint64_t bytes, int fd, uint64_t offset) {
+  void* place = reinterpret_cast<void*>(address + to_backing_);
+  if (mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+           static_cast<off_t>(offset)) == MAP_FAILED) {
+    return false;
+  }
+  const std::lock_guard<std::mutex> lock(shared_mutex_);
+  shared_[address] = bytes;
+  return true;
+}
+
+bool DeviceMemory::ShareKept(CUdeviceptr address, uint64_t bytes, int fd) {
+  auto* place = reinterpret_cast<char*>(address + to_backing_);
+  // Pages that were never touched are zeros on both sides.
+  std::vector<unsigned char> resident(bytes / kPageBytes);
+  if (mincore(place, bytes, resident.data()) != 0) return false;
+  for (size_t page = 0; page < resident.size(); ++page) {
+    if ((resident[page] & 1) == 0) continue;
+    const off_t offset = static_cast<off_t>(page * kPageBytes);
+    if (pwrite(fd, place + offset, kPageBytes, offset) != ssize_t{kPageBytes}) return false;
+  }
+  return Share(address, bytes, fd, 0);
+}
+
+bool DeviceMemory::IsShared(CUdeviceptr address) const {
+  const std::lock_guard<std::mutex> lock(shared_mutex_);
+  return shared_.count(address) > 0;
 }
 
 void DeviceMemory::GiveRange(CUdeviceptr address, uint64_t bytes) {

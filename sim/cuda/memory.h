@@ -32,7 +32,7 @@ constexpr uint64_t RoundToChunk(uint64_t bytes) {
 
 struct Pool;
 
-enum class MemoryKind { kLinear, kPool, kArray, kReserved, kGraph, kManaged, kHost };
+enum class MemoryKind { kLinear, kPool, kArray, kReserved, kGraph, kImported, kManaged, kHost };
 
 struct Allocation {
   CUdeviceptr address = 0;
@@ -67,7 +67,13 @@ class DeviceMemory {
   // Where the bytes of a device address lie; null unless all of them belong to one allocation.
   void* Backing(CUdeviceptr address, uint64_t bytes) const;
 
-  // Forgets the bytes of a range; they read as zeros again.
+  // Lets the bytes of whole chunks lie in a file that others map too: the file's own, or (kept)
+  // those that are there now. Until Discard. False: the system refuses.
+  bool Share(CUdeviceptr address, uint64_t bytes, int fd, uint64_t offset);
+  bool ShareKept(CUdeviceptr address, uint64_t bytes, int fd);
+  bool IsShared(CUdeviceptr address) const;
+
+  // Forgets the bytes of a range; they read as zeros again, and are nobody else's.
   void Discard(CUdeviceptr address, uint64_t bytes);
 
   // Memory that belongs to no address: contexts, local memory, VMM handles.
@@ -97,6 +103,9 @@ class DeviceMemory {
   std::map<CUdeviceptr, Allocation> allocations_;
   std::map<CUdeviceptr, uint64_t> free_ranges_;
   std::map<CUdeviceptr, Slab> slabs_;
+
+  mutable std::mutex shared_mutex_;  // taken after mutex_; guards the rest
+  std::map<CUdeviceptr, uint64_t> shared_;
 };
 
 // Host memory known to the driver, and managed memory: addresses that host and device share.

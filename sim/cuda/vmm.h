@@ -1,6 +1,7 @@
 // Virtual memory management: physical memory as handles, address ranges, and what is mapped where.
-// Bytes belong to the address, not to the handle: memory mapped twice is not the same memory, and
-// unmapping loses its contents. Thread-safe.
+// Bytes of memory that can be shared (requestedHandleTypes) belong to its handle. Of all other
+// memory they belong to the address: mapped twice it is not the same, and unmapping loses it.
+// Thread-safe.
 #ifndef KRUX_SIM_CUDA_VMM_H_
 #define KRUX_SIM_CUDA_VMM_H_
 
