@@ -11,6 +11,7 @@ foreach(module sim limiter agent device_plugin runtime scheduler examples)
 endforeach()
 set(KRUX_LAYER_cli 4)
 set(KRUX_LAYER_tests 5)
+set(KRUX_LAYER_bench 5)
 
 add_library(krux_options INTERFACE)
 target_include_directories(krux_options INTERFACE ${CMAKE_SOURCE_DIR})

@@ -35,9 +35,17 @@ uint64_t HashOf(const void* data, size_t bytes, uint64_t hash) {
 }
 
 uint64_t HashOf(const PodClass& pod) {
-  static_assert(sizeof(krux_pod) % sizeof(uint64_t) == 0);
   static_assert(sizeof(krux_container) % sizeof(uint64_t) == 0);
-  const uint64_t hash = HashOf(&pod.pod, sizeof pod.pod, 0);
+  const krux_pod& p = pod.pod;
+  const uint64_t head[] = {p.cpu_milli,
+                           p.memory_mib,
+                           p.use_models,
+                           p.no_models,
+                           uint64_t{p.node_policy} << 32 | p.gpu_policy,
+                           uint64_t{p.use_uuid_count} << 32 | p.no_uuid_count};
+  uint64_t hash = HashOf(head, sizeof head, 0);
+  hash = HashOf(p.use_uuids, p.use_uuid_count * sizeof(uint64_t), hash);
+  hash = HashOf(p.no_uuids, p.no_uuid_count * sizeof(uint64_t), hash);
   return HashOf(pod.containers.data(), pod.containers.size() * sizeof(krux_container), hash);
 }
 
@@ -65,9 +73,9 @@ void Cluster::Set(uint32_t index, const krux_node& node, const krux_gpu* gpus, s
     nodes_.resize(index + 1);
     changed_.resize(nodes_.size());
   }
+  index_.Set(index, node, nodes_[index].gpus, gpus, gpu_count);
   nodes_[index].node = node;
   nodes_[index].gpus.assign(gpus, gpus + gpu_count);
-  index_.Set(index, node, nodes_[index].gpus);
   Changed(index);
 }
 
@@ -221,14 +229,19 @@ bool Cluster::Tend(size_t most_nodes) {
   const auto lag = [this](const Row& row) {
     return row.is_new ? UINT64_MAX : log_end_ - row.log_read;
   };
-  Row* laggard = nullptr;
-  for (const auto& row : rows_) {
-    if (laggard == nullptr || lag(*row) > lag(*laggard)) laggard = row.get();
+  while (true) {
+    Row* laggard = nullptr;
+    for (const auto& row : rows_) {
+      if (laggard == nullptr || lag(*row) > lag(*laggard)) laggard = row.get();
+    }
+    if (laggard == nullptr || lag(*laggard) == 0) return false;
+    if (most_nodes == 0) return true;
+    const uint64_t read = laggard->log_read;
+    const bool anew = laggard->is_new;
+    Refresh(laggard, std::min<uint64_t>(log_end_, read + most_nodes));
+    if (anew) return true;
+    most_nodes -= std::min<size_t>(most_nodes, laggard->log_read - read);
   }
-  if (laggard == nullptr || lag(*laggard) == 0) return false;
-  const uint64_t until = std::min<uint64_t>(log_end_, laggard->log_read + most_nodes);
-  Refresh(laggard, until);
-  return true;
 }
 
 }  // namespace krux::engine

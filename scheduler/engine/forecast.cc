@@ -31,9 +31,19 @@ int32_t ToMicro(double gpus) { return static_cast<int32_t>(std::lround(gpus * kM
 }  // namespace
 
 Forecast::Forecast(const Mix& mix, const Fleet& fleet) {
-  cpu_unit_ = std::max<uint64_t>(1000, (fleet.most_cpu_milli + kCpuUnits - 1) / kCpuUnits);
+  constexpr uint64_t kMostCpu = 1U << 30;
+  const uint64_t most_cpu = std::min(fleet.most_cpu_milli, kMostCpu);
+  cpu_unit_ =
+      static_cast<uint32_t>(std::max<uint64_t>(1000, (most_cpu + kCpuUnits - 1) / kCpuUnits));
+  most_cpu_milli_ = cpu_unit_ * kCpuUnits - 1;
   constexpr uint32_t kUsualGpus = 8;
   gpu_unit_ = 10 * std::max<uint32_t>(1, (fleet.most_gpus + kUsualGpus - 1) / kUsualGpus);
+  const uint32_t most_usable = gpu_unit_ * kGpuUnits - 1;
+  for (uint32_t usable = 0; usable <= KRUX_MAX_GPUS * kWholeShare; ++usable) {
+    const uint32_t counted = std::min(usable, most_usable);
+    gpu_points_.push_back({static_cast<uint16_t>(counted / gpu_unit_),
+                           static_cast<uint16_t>(counted % gpu_unit_ * kParts / gpu_unit_)});
+  }
   FindCpuSteps(mix);
   FillBlocks(mix);
   // Most models are alike for the mix: they share one table.
@@ -55,11 +65,10 @@ void Forecast::FindCpuSteps(const Mix& mix) {
   for (const Typical& t : mix.blocks()) cpu_steps_.push_back(t.cpu_milli);
   std::sort(cpu_steps_.begin(), cpu_steps_.end());
   cpu_steps_.erase(std::unique(cpu_steps_.begin(), cpu_steps_.end()), cpu_steps_.end());
-}
-
-uint32_t Forecast::CpuStep(uint64_t cpu_milli) const {
-  const auto next = std::upper_bound(cpu_steps_.begin(), cpu_steps_.end(), cpu_milli);
-  return static_cast<uint32_t>(next - cpu_steps_.begin()) - 1;
+  for (size_t cores = 0; cores < kStepHints; ++cores) {
+    const auto next = std::upper_bound(cpu_steps_.begin(), cpu_steps_.end(), cores * 1000);
+    step_hint_[cores] = static_cast<uint16_t>(next - cpu_steps_.begin() - 1);
+  }
 }
 
 std::vector<Forecast::Demand> Forecast::DemandsOn(uint32_t model, const Mix& mix,
@@ -166,15 +175,16 @@ void Forecast::FillStrand(const std::vector<Demand>& demands, Tables* tables) co
   tables->strand.assign(strand.size(), 0);
   for (uint32_t cpu = 0; cpu <= kCpuUnits; ++cpu) {
     for (uint32_t gpu = 1; gpu < kWidth; ++gpu) {
-      strand[size_t{cpu} * kWidth + gpu] = StrandAt(demands, strand, cpu, gpu);
+      strand[size_t{cpu} * kWidth + gpu] = ExpectedStrand(demands, strand, cpu, gpu);
     }
   }
   std::transform(strand.begin(), strand.end(), tables->strand.begin(),
                  [](double s) { return ToMicro(kStrandWeight * s); });
 }
 
-double Forecast::StrandAt(const std::vector<Demand>& demands, const std::vector<double>& strand,
-                          uint32_t cpu, uint32_t gpu) const {
+double Forecast::ExpectedStrand(const std::vector<Demand>& demands,
+                                const std::vector<double>& strand, uint32_t cpu,
+                                uint32_t gpu) const {
   constexpr uint32_t kWidth = kGpuUnits + 1;
   double sum = 0;
   double weight = 0;
@@ -206,36 +216,20 @@ double Forecast::StrandAt(const std::vector<Demand>& demands, const std::vector<
   return static_cast<double>(gpu) * gpu_unit_ / kWholeShare;
 }
 
-int64_t Forecast::Strand(const Tables& tables, uint64_t cpu_milli, uint32_t usable) const {
-  constexpr size_t kWidth = kGpuUnits + 1;
-  if (cpu_milli == kUnknownCpu) return 0;
-  cpu_milli = std::min(cpu_milli, cpu_unit_ * kCpuUnits - 1);
-  usable = std::min(usable, gpu_unit_ * kGpuUnits - 1);
-  const auto c = static_cast<uint32_t>(cpu_milli / cpu_unit_);
-  const auto cf = static_cast<int64_t>(cpu_milli % cpu_unit_);
-  const uint32_t g = usable / gpu_unit_;
-  const int64_t gf = usable % gpu_unit_;
-  const int32_t* low = &tables.strand[c * kWidth + g];
-  const int32_t* high = low + kWidth;
-  const auto between = [&](const int32_t* at) { return at[0] * (gpu_unit_ - gf) + at[1] * gf; };
-  const auto unit = static_cast<int64_t>(cpu_unit_);
-  return (between(low) * (unit - cf) + between(high) * cf) / (unit * gpu_unit_);
-}
-
 int64_t Forecast::LossOf(const NodeState& node) const {
   if (node.gpu_count == 0) return 0;
-  const uint32_t step = CpuStep(node.cpu_milli);
+  const CpuPoint cpu = PointOf(node.cpu_milli);
   uint32_t usable = 0;
   uint32_t whole = 0;
   int64_t loss = 0;
   for (uint32_t gpu = 0; gpu < node.gpu_count; ++gpu) {
     const uint32_t memory = node.memory[gpu];
     const uint32_t cores = node.cores[gpu];
-    loss += GpuLoss(node.model[gpu], step, memory, cores);
+    loss += GpuLoss(node.model[gpu], cpu, memory, cores);
     usable += std::min(memory, cores);
     whole += std::min(memory, cores) == kWholeShare ? 1 : 0;
   }
-  return loss + NodeLoss(node.model[0], node.cpu_milli, step, usable, whole);
+  return loss + NodeLoss(node.model[0], cpu, usable, whole);
 }
 
 }  // namespace krux::engine

@@ -16,6 +16,7 @@
 #ifndef KRUX_SCHEDULER_ENGINE_FORECAST_H_
 #define KRUX_SCHEDULER_ENGINE_FORECAST_H_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -63,20 +64,39 @@ class Forecast {
   int64_t LossOf(const NodeState& node) const;
 
   // The parts of LossOf(), for those who change one GPU at a time.
-  // Row of the CPU that is left; REQUIRED by the others.
-  uint32_t CpuStep(uint64_t cpu_milli) const;
-  int64_t GpuLoss(uint32_t model, uint32_t cpu_step, uint32_t memory, uint32_t cores) const {
+  // Where the CPU that is left stands in the tables; needed by the others.
+  struct CpuPoint {
+    uint32_t step = 0;  // of the classes whose CPU is there
+    uint32_t unit = 0;  // of the strand table
+    int32_t part = 0;   // between this unit and the next, in kParts
+    bool known = false;
+  };
+  CpuPoint PointOf(uint64_t cpu_milli) const {
+    constexpr uint64_t kMostThousands = kStepHints - 1;
+    CpuPoint point;
+    point.step = step_hint_[std::min(cpu_milli / 1000, kMostThousands)];
+    while (point.step + 1 < cpu_steps_.size() && cpu_steps_[point.step + 1] <= cpu_milli) {
+      ++point.step;
+    }
+    point.known = cpu_milli != kUnknownCpu;
+    if (!point.known) return point;
+    const auto cpu = static_cast<uint32_t>(std::min<uint64_t>(cpu_milli, most_cpu_milli_));
+    point.unit = cpu / cpu_unit_;
+    point.part = static_cast<int32_t>((cpu % cpu_unit_) * kParts / cpu_unit_);
+    return point;
+  }
+  int64_t GpuLoss(uint32_t model, const CpuPoint& cpu, uint32_t memory, uint32_t cores) const {
     const Tables& t = tables_[table_of_[model]];
-    const size_t row = size_t{cpu_step} * kShares;
+    const size_t row = size_t{cpu.step} * kShares;
     const int32_t misfit = std::max(t.memory_misfit[row + memory], t.cores_misfit[row + cores]);
     const uint32_t usable = std::min(memory, cores);
     return int64_t{misfit} * usable + t.remnant[usable];
   }
   // usable = sum of the GPUs' usable shares, whole = number of GPUs with nobody on them.
-  int64_t NodeLoss(uint32_t model, uint64_t cpu_milli, uint32_t cpu_step, uint32_t usable,
-                   uint32_t whole) const {
-    return Strand(tables_[table_of_[model]], cpu_milli, usable) -
-           blocks_[size_t{cpu_step} * kWholeCounts + whole];
+  int64_t NodeLoss(uint32_t model, const CpuPoint& cpu, uint32_t usable, uint32_t whole) const {
+    const int64_t idle_sets = blocks_[size_t{cpu.step} * kWholeCounts + whole];
+    if (!cpu.known) return -idle_sets;
+    return StrandAt(tables_[table_of_[model]], cpu, usable) - idle_sets;
   }
 
   // See Mix: wanted by pods that can use no other model, relative to demand everywhere.
@@ -85,6 +105,8 @@ class Forecast {
  private:
   static constexpr size_t kShares = kWholeShare + 1;
   static constexpr size_t kWholeCounts = KRUX_MAX_GPUS + 1;
+  static constexpr size_t kStepHints = 1024;
+  static constexpr int32_t kParts = 1024;
   static constexpr uint32_t kCpuUnits = 128;  // of the strand table
   static constexpr uint32_t kGpuUnits = 80;
 
@@ -109,19 +131,37 @@ class Forecast {
 
   std::vector<Demand> DemandsOn(uint32_t model, const Mix& mix, const Fleet& fleet) const;
   void FindCpuSteps(const Mix& mix);
+  uint32_t CpuStep(uint64_t cpu_milli) const { return PointOf(cpu_milli).step; }
   void FillBlocks(const Mix& mix);
   Tables MakeTables(const std::vector<Demand>& demands) const;
   void FillMisfit(const std::vector<Demand>& demands, Tables* tables) const;
   static void FillRemnant(const std::vector<Demand>& demands, Tables* tables);
   void FillStrand(const std::vector<Demand>& demands, Tables* tables) const;
-  double StrandAt(const std::vector<Demand>& demands, const std::vector<double>& strand,
-                  uint32_t cpu, uint32_t gpu) const;
-  int64_t Strand(const Tables& tables, uint64_t cpu_milli, uint32_t usable) const;
+  double ExpectedStrand(const std::vector<Demand>& demands, const std::vector<double>& strand,
+                        uint32_t cpu, uint32_t gpu) const;
+  // Between four points of the table.
+  int64_t StrandAt(const Tables& tables, const CpuPoint& cpu, uint32_t usable) const {
+    const GpuPoint gpu = gpu_points_[usable];
+    const int32_t* low = &tables.strand[size_t{cpu.unit} * (kGpuUnits + 1) + gpu.unit];
+    const int32_t* high = low + kGpuUnits + 1;
+    const auto between = [gpu](const int32_t* at) {
+      return int64_t{at[0]} * (kParts - gpu.part) + int64_t{at[1]} * gpu.part;
+    };
+    return (between(low) * (kParts - cpu.part) + between(high) * cpu.part) / (kParts * kParts);
+  }
 
-  std::vector<uint64_t> cpu_steps_;  // CPU that some class asks for, rising
-  uint64_t cpu_unit_ = 1000;         // of the strand table, in 1/1000 core
-  uint32_t gpu_unit_ = 10;           // and in percent of a GPU
-  std::vector<Tables> tables_;       // one for each kind of card that differs for the mix
+  struct GpuPoint {
+    uint16_t unit = 0;
+    uint16_t part = 0;
+  };
+
+  std::vector<uint64_t> cpu_steps_;               // CPU that some class asks for, rising
+  std::array<uint16_t, kStepHints> step_hint_{};  // by whole cores: a step that is not too high
+  uint32_t cpu_unit_ = 1000;                      // of the strand table, in 1/1000 core
+  uint32_t most_cpu_milli_ = 0;                   // that the strand table tells apart
+  std::vector<GpuPoint> gpu_points_;              // by usable share
+  uint32_t gpu_unit_ = 10;                        // and in percent of a GPU
+  std::vector<Tables> tables_;  // one for each kind of card that differs for the mix
   std::array<uint8_t, KRUX_MAX_MODELS> table_of_{};
   std::vector<int32_t> blocks_;  // [cpu_step][whole GPUs]
   std::array<float, KRUX_MAX_MODELS> scarcity_{};

@@ -15,6 +15,16 @@ auto Key(const krux_container& c) {
   return std::make_tuple(c.memory_mib, c.memory_percent, c.cores, c.gpus);
 }
 
+uint64_t HashOf(const krux_container& c, uint64_t cpu_milli, uint64_t models) {
+  uint64_t hash = 0;
+  for (const uint64_t word : {c.memory_mib, uint64_t{c.memory_percent} << 32 | c.cores,
+                              uint64_t{c.gpus}, cpu_milli, models}) {
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15;
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
+
 krux_container ContainerOf(const Typical& t) {
   krux_container c{};
   c.memory_mib = t.memory_mib;
@@ -30,24 +40,33 @@ krux_container ContainerOf(const Typical& t) {
 History::History() {
   const Mix shipped = ShippedMix();
   for (const Typical& t : shipped.classes()) {
-    entries_.push_back({ContainerOf(t), t.cpu_milli, 0, t.weight * kPriorPods});
+    Find(ContainerOf(t), t.cpu_milli, t.models).weight = t.weight * kPriorPods;
   }
 }
 
 History::Entry& History::Find(const krux_container& c, uint64_t cpu_milli, uint64_t models) {
-  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) {
-    return e.cpu_milli == cpu_milli && e.models == models && Key(e.container) == Key(c);
-  });
-  if (found != entries_.end()) return *found;
-  if (entries_.size() < kMaxClasses) {
-    entries_.push_back({c, cpu_milli, models, 0});
-    return entries_.back();
+  const uint64_t hash = HashOf(c, cpu_milli, models);
+  const auto found = entry_of_.find(hash);
+  if (found != entry_of_.end()) {
+    Entry& entry = entries_[found->second];
+    const bool same =
+        entry.cpu_milli == cpu_milli && entry.models == models && Key(entry.container) == Key(c);
+    if (!same) entry = {c, cpu_milli, models, 0};  // two classes of one hash: the later one counts
+    return entry;
   }
-  const auto least =
-      std::min_element(entries_.begin(), entries_.end(),
-                       [](const Entry& a, const Entry& b) { return a.weight < b.weight; });
-  *least = {c, cpu_milli, models, 0};
-  return *least;
+  size_t place = entries_.size();
+  if (place < kMaxClasses) {
+    entries_.push_back({c, cpu_milli, models, 0});
+  } else {
+    const auto least =
+        std::min_element(entries_.begin(), entries_.end(),
+                         [](const Entry& a, const Entry& b) { return a.weight < b.weight; });
+    place = static_cast<size_t>(least - entries_.begin());
+    entry_of_.erase(HashOf(least->container, least->cpu_milli, least->models));
+    *least = {c, cpu_milli, models, 0};
+  }
+  entry_of_[hash] = place;
+  return entries_[place];
 }
 
 bool History::Add(const krux_container* container, uint64_t cpu_milli, uint64_t models) {

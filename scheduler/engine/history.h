@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 #include "scheduler/engine/mix.h"
@@ -39,6 +40,7 @@ class History {
   Entry& Find(const krux_container& container, uint64_t cpu_milli, uint64_t models);
 
   std::vector<Entry> entries_;
+  std::unordered_map<uint64_t, size_t> entry_of_;  // by hash of the class
   double next_weight_ = 1;
   uint64_t pods_ = 0;
 };

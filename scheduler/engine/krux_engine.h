@@ -291,9 +291,9 @@ int krux_cluster_plan(krux_cluster* cluster, uint32_t index, const krux_pod* pod
                       const krux_container* containers, size_t container_count,
                       krux_placement* placements, krux_verdict* verdict) KRUX_NOEXCEPT;
 
-/* Work for idle moments: brings one row that lags behind up to date, looking at `most_nodes` nodes
- * at most (a row that must be made anew counts as one). 1: there is more to do, 0: all done. Rows
- * that lag are right all the same, they only cost more when asked for. */
+/* Work for idle moments: brings the rows that lag most up to date, `most_nodes` changes of nodes at
+ * most; or makes one row anew. 1: there is more to do, 0: all done. Rows that lag are brought up to
+ * date when they are asked for: this only makes that cheaper. A few hundred after each pod do. */
 int krux_cluster_tend(krux_cluster* cluster, size_t most_nodes) KRUX_NOEXCEPT;
 
 /* The pod's row: scores[i] of node i, KRUX_NO_SCORE where it does not fit or no node is. Returns

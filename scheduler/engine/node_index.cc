@@ -72,8 +72,9 @@ NodeIndex::Gpu NodeIndex::BriefOf(const krux_gpu& gpu) {
   return brief;
 }
 
-void NodeIndex::Set(uint32_t index, const krux_node& node, const std::vector<krux_gpu>& gpus) {
-  if (gpus.size() > stride_) Widen(gpus.size());
+void NodeIndex::Set(uint32_t index, const krux_node& node, const std::vector<krux_gpu>& before,
+                    const krux_gpu* gpus, size_t gpu_count) {
+  if (gpu_count > stride_) Widen(gpu_count);
   if (index >= nodes_.size()) {
     nodes_.resize(index + 1);
     gpus_.resize(nodes_.size() * stride_);
@@ -85,11 +86,12 @@ void NodeIndex::Set(uint32_t index, const krux_node& node, const std::vector<kru
   brief.free_host_mib = node.memory_mib == 0
                             ? kUnknownCpu
                             : node.memory_mib - std::min(node.used_memory_mib, node.memory_mib);
-  brief.gpu_count = static_cast<uint8_t>(gpus.size());
+  brief.gpu_count = static_cast<uint8_t>(gpu_count);
   Gpu* out = &gpus_[size_t{index} * stride_];
   uint64_t hash = Mixed(brief.free_cpu_milli, brief.free_host_mib);
-  for (const krux_gpu& gpu : gpus) {
-    *out = BriefOf(gpu);
+  for (size_t i = 0; i < gpu_count; ++i) {
+    const bool same = i < before.size() && std::memcmp(&before[i], &gpus[i], sizeof *gpus) == 0;
+    if (!same) *out = BriefOf(gpus[i]);
     brief.usable = static_cast<uint16_t>(brief.usable + out->usable);
     brief.whole = static_cast<uint8_t>(brief.whole + (out->usable == kWholeShare ? 1 : 0));
     if (out->open) {
@@ -112,14 +114,15 @@ void NodeIndex::Set(uint32_t index, const krux_node& node, const std::vector<kru
 void NodeIndex::Value(uint32_t index) {
   Node& node = nodes_[index];
   node.loss = 0;
+  node.gpus_loss = 0;
   if (node.gpu_count == 0) return;
   const Gpu* gpus = gpus_of(index);
-  const uint32_t step = forecast_->CpuStep(node.free_cpu_milli);
+  const Forecast::CpuPoint cpu = forecast_->PointOf(node.free_cpu_milli);
   for (size_t gpu = 0; gpu < node.gpu_count; ++gpu) {
-    node.loss += forecast_->GpuLoss(gpus[gpu].model, step, gpus[gpu].memory, gpus[gpu].cores);
+    node.gpus_loss += forecast_->GpuLoss(gpus[gpu].model, cpu, gpus[gpu].memory, gpus[gpu].cores);
   }
-  node.loss +=
-      forecast_->NodeLoss(gpus[0].model, node.free_cpu_milli, step, node.usable, node.whole);
+  node.cpu_step = cpu.step;
+  node.loss = node.gpus_loss + forecast_->NodeLoss(gpus[0].model, cpu, node.usable, node.whole);
 }
 
 uint32_t NodeIndex::NeedOf(const Gpu& gpu, const SimplePod& pod) {
@@ -134,9 +137,20 @@ bool NodeIndex::Fits(const Gpu& gpu, uint32_t need_mib, const SimplePod& pod) {
          gpu.free_slots > 0 && (!pod.exclusive || gpu.empty) && (pod.models >> gpu.model & 1) != 0;
 }
 
-NodeIndex::Candidate NodeIndex::CandidateOf(const Gpu& gpu, uint32_t need_mib, uint32_t step,
+// What can be said of the whole node; most nodes of a busy cluster end here.
+bool NodeIndex::MayFit(const Node& node, const SimplePod& pod) {
+  if (pod.cpu_milli > node.free_cpu_milli || pod.host_mib > node.free_host_mib) return false;
+  if (pod.gpus == 0) return node.gpu_count > 0;
+  return pod.memory_mib <= node.most_free_mib && pod.cores <= node.most_free_cores &&
+         (pod.models & node.models) != 0 && pod.gpus <= node.gpu_count &&
+         (!pod.exclusive || pod.gpus <= node.empty);
+}
+
+NodeIndex::Candidate NodeIndex::CandidateOf(const Trial& trial, uint8_t index, uint32_t need_mib,
                                             uint32_t cores) const {
+  const Gpu& gpu = trial.gpus[index];
   Candidate c;
+  c.gpu = index;
   c.need_mib = need_mib;
   uint32_t memory_left = ShareOf(gpu.free_mib - need_mib, gpu.memory_mib);
   uint32_t cores_left = gpu.free_cores - cores;
@@ -146,69 +160,92 @@ NodeIndex::Candidate NodeIndex::CandidateOf(const Gpu& gpu, uint32_t need_mib, u
   if (gpu.free_slots == 1) memory_left = cores_left = 0;
   c.usable = static_cast<uint8_t>(std::min(memory_left, cores_left));
   c.was_whole = gpu.usable == kWholeShare;
-  c.delta = forecast_->GpuLoss(gpu.model, step, memory_left, cores_left) -
-            forecast_->GpuLoss(gpu.model, step, gpu.memory, gpu.cores);
+  c.delta = forecast_->GpuLoss(gpu.model, trial.cpu, memory_left, cores_left) -
+            forecast_->GpuLoss(gpu.model, trial.cpu, gpu.memory, gpu.cores);
+  // The fullest of equals, as the policy has it.
+  c.cost =
+      c.delta + c.usable +
+      forecast_->NodeLoss(trial.gpus[0].model, trial.cpu, trial.node.usable - gpu.usable + c.usable,
+                          trial.node.whole - (c.was_whole ? 1U : 0U));
   return c;
 }
 
-Score NodeIndex::Place(uint32_t index, const SimplePod& pod, krux_placement* placement) const {
-  const Node& node = nodes_[index];
-  if (pod.cpu_milli > node.free_cpu_milli || pod.host_mib > node.free_host_mib ||
-      pod.memory_mib > node.most_free_mib || pod.cores > node.most_free_cores ||
-      node.gpu_count == 0 || pod.gpus > node.gpu_count ||
-      (pod.gpus > 0 && (pod.models & node.models) == 0) ||
-      (pod.exclusive && pod.gpus > node.empty)) {
-    return kNoScore;
+bool NodeIndex::FindOne(const Trial& trial, const SimplePod& pod, Candidate* found) const {
+  found->cost = std::numeric_limits<int64_t>::max();
+  const Gpu* last = nullptr;
+  for (uint8_t i = 0; i < trial.node.gpu_count; ++i) {
+    const Gpu& gpu = trial.gpus[i];
+    // Idle GPUs are alike, and there are many.
+    if (last != nullptr && gpu == *last) continue;
+    const uint32_t need = NeedOf(gpu, pod);
+    if (!Fits(gpu, need, pod)) continue;
+    last = &gpu;
+    const Candidate c = CandidateOf(trial, i, need, pod.cores);
+    if (c.cost < found->cost) *found = c;
   }
-  const Gpu* gpus = gpus_of(index);
-  const uint64_t cpu =
-      node.free_cpu_milli == kUnknownCpu ? kUnknownCpu : node.free_cpu_milli - pod.cpu_milli;
-  const uint32_t step = forecast_->CpuStep(cpu);
-  std::array<Candidate, KRUX_MAX_GPUS> found;
+  return last != nullptr;
+}
+
+bool NodeIndex::FindSeveral(const Trial& trial, const SimplePod& pod, Candidate* found) const {
+  std::array<Candidate, KRUX_MAX_GPUS> all;
   size_t count = 0;
-  for (uint8_t gpu = 0; gpu < node.gpu_count && pod.gpus > 0; ++gpu) {
-    const uint32_t need = NeedOf(gpus[gpu], pod);
-    if (!Fits(gpus[gpu], need, pod)) continue;
-    Candidate c = CandidateOf(gpus[gpu], need, step, pod.cores);
-    c.gpu = gpu;
-    c.cost =
-        c.delta +
-        forecast_->NodeLoss(gpus[0].model, cpu, step, node.usable - gpus[gpu].usable + c.usable,
-                            node.whole - (c.was_whole ? 1U : 0U)) +
-        c.usable;  // the fullest of equals, as the policy has it
-    found[count++] = c;
+  for (uint8_t i = 0; i < trial.node.gpu_count; ++i) {
+    const uint32_t need = NeedOf(trial.gpus[i], pod);
+    if (!Fits(trial.gpus[i], need, pod)) continue;
+    all[count++] = CandidateOf(trial, i, need, pod.cores);
   }
-  if (count < pod.gpus) return kNoScore;
-  const auto cheaper = [](const Candidate& a, const Candidate& b) {
-    return a.cost != b.cost ? a.cost < b.cost : a.gpu < b.gpu;
-  };
-  std::partial_sort(found.begin(), found.begin() + pod.gpus, found.begin() + count, cheaper);
-  std::sort(found.begin(), found.begin() + pod.gpus,
+  if (count < pod.gpus) return false;
+  std::partial_sort_copy(all.begin(), all.begin() + count, found, found + pod.gpus,
+                         [](const Candidate& a, const Candidate& b) {
+                           return a.cost != b.cost ? a.cost < b.cost : a.gpu < b.gpu;
+                         });
+  std::sort(found, found + pod.gpus,
             [](const Candidate& a, const Candidate& b) { return a.gpu < b.gpu; });
-  int64_t loss = 0;
-  for (size_t gpu = 0; gpu < node.gpu_count; ++gpu) {
-    loss += forecast_->GpuLoss(gpus[gpu].model, step, gpus[gpu].memory, gpus[gpu].cores);
+  return true;
+}
+
+Score NodeIndex::ScoreWith(const Trial& trial, const Candidate* taken, size_t count) const {
+  const Node& node = trial.node;
+  int64_t loss = node.gpus_loss;
+  if (trial.cpu.step != node.cpu_step) {
+    loss = 0;
+    for (size_t gpu = 0; gpu < node.gpu_count; ++gpu) {
+      const Gpu& g = trial.gpus[gpu];
+      loss += forecast_->GpuLoss(g.model, trial.cpu, g.memory, g.cores);
+    }
   }
   uint32_t usable = node.usable;
   uint32_t whole = node.whole;
   double scarce = 0;
-  for (size_t i = 0; i < pod.gpus; ++i) {
-    const Gpu& gpu = gpus[found[i].gpu];
-    const uint32_t taken = gpu.usable - found[i].usable;
-    loss += found[i].delta;
-    usable -= taken;
-    whole -= found[i].was_whole ? 1 : 0;
-    scarce += static_cast<double>(forecast_->scarcity(gpu.model)) * static_cast<int>(taken);
+  for (size_t i = 0; i < count; ++i) {
+    const Gpu& gpu = trial.gpus[taken[i].gpu];
+    const uint32_t share = gpu.usable - taken[i].usable;
+    loss += taken[i].delta;
+    usable -= share;
+    whole -= taken[i].was_whole ? 1 : 0;
+    scarce += static_cast<double>(forecast_->scarcity(gpu.model)) * static_cast<int>(share);
   }
-  loss += forecast_->NodeLoss(gpus[0].model, cpu, step, usable, whole);
+  loss += forecast_->NodeLoss(trial.gpus[0].model, trial.cpu, usable, whole);
+  return static_cast<Score>(FragmentationScore(node.loss, loss, usable, trial.cpu_milli, scarce));
+}
+
+Score NodeIndex::Place(uint32_t index, const SimplePod& pod, krux_placement* placement) const {
+  const Node& node = nodes_[index];
+  if (!MayFit(node, pod)) return kNoScore;
+  const uint64_t cpu =
+      node.free_cpu_milli == kUnknownCpu ? kUnknownCpu : node.free_cpu_milli - pod.cpu_milli;
+  const Trial trial{node, gpus_of(index), cpu, forecast_->PointOf(cpu)};
+  std::array<Candidate, KRUX_MAX_GPUS_PER_CONTAINER> taken;
+  if (pod.gpus == 1 && !FindOne(trial, pod, taken.data())) return kNoScore;
+  if (pod.gpus > 1 && !FindSeveral(trial, pod, taken.data())) return kNoScore;
   if (placement != nullptr) {
     placement->count = pod.gpus;
     for (size_t i = 0; i < pod.gpus; ++i) {
-      placement->gpu[i] = found[i].gpu;
-      placement->memory_mib[i] = found[i].need_mib;
+      placement->gpu[i] = taken[i].gpu;
+      placement->memory_mib[i] = taken[i].need_mib;
     }
   }
-  return static_cast<Score>(FragmentationScore(node.loss, loss, usable, cpu, scarce));
+  return ScoreWith(trial, taken.data(), pod.gpus);
 }
 
 }  // namespace krux::engine

@@ -41,7 +41,9 @@ class NodeIndex {
  public:
   // `forecast` must live until the next Adopt().
   void Adopt(const Forecast* forecast);
-  void Set(uint32_t index, const krux_node& node, const std::vector<krux_gpu>& gpus);
+  // `before` is what Set() was told of the node's GPUs last; only what differs is worked out.
+  void Set(uint32_t index, const krux_node& node, const std::vector<krux_gpu>& before,
+           const krux_gpu* gpus, size_t gpu_count);
 
   // kNoScore when it does not fit.
   Score ScoreOf(uint32_t index, const SimplePod& pod) const { return Place(index, pod, nullptr); }
@@ -63,13 +65,16 @@ class NodeIndex {
     uint8_t model = 0;
     bool open = false;  // takes newcomers, nobody holds it alone, not over-committed
     bool empty = false;
+    bool operator==(const Gpu&) const = default;
   };
   struct Node {
     uint64_t free_cpu_milli = 0;  // kUnknownCpu: not known
     uint64_t free_host_mib = 0;
     uint64_t models = 0;  // of its open GPUs
     uint64_t fingerprint = 0;
+    int64_t gpus_loss = 0;  // the GPUs' parts of it, at this CPU step
     int64_t loss = 0;
+    uint32_t cpu_step = 0;
     uint32_t most_free_mib = 0;
     uint16_t usable = 0;
     uint8_t gpu_count = 0;
@@ -79,12 +84,19 @@ class NodeIndex {
   };
   // One GPU with the pod on it.
   struct Candidate {
-    int64_t cost = 0;   // change of the GPU's own loss, then of the node's when it alone is taken
+    int64_t cost = 0;   // loss of the node when this GPU alone is taken, but for a constant
     int64_t delta = 0;  // change of the GPU's own loss
     uint32_t need_mib = 0;
     uint8_t gpu = 0;
     uint8_t usable = 0;  // what is left
     bool was_whole = false;
+  };
+  // A node with the pod's CPU taken, while its GPUs are looked at.
+  struct Trial {
+    const Node& node;
+    const Gpu* gpus;
+    uint64_t cpu_milli;
+    Forecast::CpuPoint cpu;
   };
 
   const Gpu* gpus_of(uint32_t index) const { return &gpus_[size_t{index} * stride_]; }
@@ -93,7 +105,11 @@ class NodeIndex {
   void Value(uint32_t index);
   static uint32_t NeedOf(const Gpu& gpu, const SimplePod& pod);
   static bool Fits(const Gpu& gpu, uint32_t need_mib, const SimplePod& pod);
-  Candidate CandidateOf(const Gpu& gpu, uint32_t need_mib, uint32_t step, uint32_t cores) const;
+  static bool MayFit(const Node& node, const SimplePod& pod);
+  Candidate CandidateOf(const Trial& trial, uint8_t gpu, uint32_t need_mib, uint32_t cores) const;
+  bool FindOne(const Trial& trial, const SimplePod& pod, Candidate* found) const;
+  bool FindSeveral(const Trial& trial, const SimplePod& pod, Candidate* found) const;
+  Score ScoreWith(const Trial& trial, const Candidate* taken, size_t count) const;
 
   const Forecast* forecast_ = nullptr;
   size_t stride_ = 8;

@@ -10,7 +10,7 @@ namespace {
 // scarce model as a part of the GPUs taken. Found like the weights of the Forecast.
 constexpr double kGpusLeft = 0.099;
 constexpr double kCpuLeft = 0.111;
-constexpr double kScarcity = 1.3;
+constexpr double kScarcity = 1.5;
 
 constexpr double kGpuUnit = 8 * kWholeShare;
 constexpr double kCpuUnit = 128000;
