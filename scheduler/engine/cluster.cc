@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
+#include <utility>
 
 #include "scheduler/engine/phases.h"
 #include "scheduler/engine/planner.h"
@@ -108,7 +110,9 @@ void Cluster::Adopt(std::unique_ptr<const Knowledge> knowledge) {
 
 Fleet Cluster::CountFleet() const {
   Fleet fleet;
+  std::map<std::pair<uint64_t, size_t>, uint32_t> shapes;
   for (const Node& node : nodes_) {
+    if (!node.gpus.empty()) ++shapes[{node.node.cpu_milli, node.gpus.size()}];
     fleet.most_cpu_milli = std::max(fleet.most_cpu_milli, node.node.cpu_milli);
     fleet.most_gpus = std::max(fleet.most_gpus, static_cast<uint32_t>(node.gpus.size()));
     for (const krux_gpu& gpu : node.gpus) {
@@ -116,6 +120,9 @@ Fleet Cluster::CountFleet() const {
       uint64_t& memory = fleet.memory_mib[gpu.model % KRUX_MAX_MODELS];
       memory = std::max(memory, gpu.memory_mib);
     }
+  }
+  for (const auto& [shape, nodes] : shapes) {
+    fleet.shapes.push_back({shape.first, static_cast<uint32_t>(shape.second), nodes});
   }
   return fleet;
 }

@@ -26,6 +26,20 @@ uint32_t Nearest(double share) {
   return std::clamp<uint32_t>(percent, 0, kWholeShare);
 }
 
+// Of the nodes with so many GPUs few may have the CPU for a task: how many there are for each that
+// has it.
+double RarityOf(uint32_t gpus, uint64_t cpu_milli, const Fleet& fleet) {
+  constexpr double kMost = 100;
+  double all = 0;
+  double able = 0;
+  for (const Fleet::Shape& shape : fleet.shapes) {
+    if (shape.gpus < gpus) continue;
+    all += shape.nodes;
+    able += shape.cpu_milli >= cpu_milli || shape.cpu_milli == 0 ? shape.nodes : 0;
+  }
+  return able == 0 ? 1 : std::min(kMost, all / able);
+}
+
 int32_t ToMicro(double gpus) { return static_cast<int32_t>(std::lround(gpus * kMicro)); }
 
 }  // namespace
@@ -45,7 +59,7 @@ Forecast::Forecast(const Mix& mix, const Fleet& fleet) {
                            static_cast<uint16_t>(counted % gpu_unit_ * kParts / gpu_unit_)});
   }
   FindCpuSteps(mix);
-  FillBlocks(mix);
+  FillBlocks(mix, fleet);
   // Most models are alike for the mix: they share one table.
   std::vector<std::vector<Demand>> kinds;
   for (uint32_t model = 0; model < KRUX_MAX_MODELS; ++model) {
@@ -96,7 +110,7 @@ std::vector<Forecast::Demand> Forecast::DemandsOn(uint32_t model, const Mix& mix
   return demands;
 }
 
-void Forecast::FillBlocks(const Mix& mix) {
+void Forecast::FillBlocks(const Mix& mix, const Fleet& fleet) {
   blocks_.assign(cpu_steps_.size() * kWholeCounts, 0);
   uint32_t size = 0;
   double demand = 0;
@@ -113,7 +127,8 @@ void Forecast::FillBlocks(const Mix& mix) {
   for (size_t step = 0; step < cpu_steps_.size(); ++step) {
     double wanted = 0;
     for (const Typical& t : mix.blocks()) {
-      if (t.gpus == size && CpuStep(t.cpu_milli) <= step) wanted += static_cast<double>(t.weight);
+      if (t.gpus != size || CpuStep(t.cpu_milli) > step) continue;
+      wanted += static_cast<double>(t.weight) * RarityOf(size, t.cpu_milli, fleet);
     }
     const double worth = kIdleSet * wanted / demand + kWantedSet * wanted;
     for (uint32_t whole = size; whole < kWholeCounts; ++whole) {

@@ -50,10 +50,16 @@ inline uint8_t ShareOf(uint64_t free, uint64_t whole) {
 
 // What the cluster has, as far as the tables depend on it.
 struct Fleet {
+  struct Shape {
+    uint64_t cpu_milli = 0;
+    uint32_t gpus = 0;
+    uint32_t nodes = 0;
+  };
   GpusOfModel gpus{};                                  // cards of each model
   std::array<uint64_t, KRUX_MAX_MODELS> memory_mib{};  // of one card; 0 = not known
   uint64_t most_cpu_milli = 0;                         // of one node
   uint32_t most_gpus = 0;                              // of one node
+  std::vector<Shape> shapes;                           // each once; empty = not known
 };
 
 class Forecast {
@@ -132,7 +138,7 @@ class Forecast {
   std::vector<Demand> DemandsOn(uint32_t model, const Mix& mix, const Fleet& fleet) const;
   void FindCpuSteps(const Mix& mix);
   uint32_t CpuStep(uint64_t cpu_milli) const { return PointOf(cpu_milli).step; }
-  void FillBlocks(const Mix& mix);
+  void FillBlocks(const Mix& mix, const Fleet& fleet);
   Tables MakeTables(const std::vector<Demand>& demands) const;
   void FillMisfit(const std::vector<Demand>& demands, Tables* tables) const;
   static void FillRemnant(const std::vector<Demand>& demands, Tables* tables);

@@ -171,6 +171,48 @@ TEST(Plan, NoRoundingLetsOneMoreIn) {
   EXPECT_EQ(placed, 23);
 }
 
+TEST(Plan, OddSizesAreCountedExactly) {
+  for (const uint64_t card : {1ULL, 46068ULL, 46069ULL, 143771ULL}) {
+    for (const uint64_t ask : {1ULL, 1999ULL, 2000ULL, 46068ULL}) {
+      krux_gpu gpu = Card(card);
+      gpu.slots = 1U << 20;
+      // All but one of those that fit are there.
+      gpu.used_memory_mib = card / ask == 0 ? 0 : (card / ask - 1) * ask;
+      const bool fits = card >= ask;
+      EXPECT_EQ(Plan({gpu}, {Ask(ask)}).verdict.code == KRUX_FITS, fits) << card << " " << ask;
+      if (!fits) continue;
+      gpu.used_memory_mib += ask;
+      EXPECT_EQ(Plan({gpu}, {Ask(ask)}).verdict.code, KRUX_SHORT) << card << " " << ask;
+    }
+  }
+}
+
+// Four cards of 23 GiB and five pods of 10 GiB: two of them share a card, and each round of leaving
+// and coming finds room again, whatever the policy.
+TEST(Plan, NoPodWaitsWhileACardCanHoldIt) {
+  for (uint32_t policy = 0; policy < KRUX_POLICIES; ++policy) {
+    std::vector<krux_gpu> gpus(4, Card(23552));
+    std::vector<uint32_t> pods;
+    const auto place = [&] {
+      const Answer answer = Plan(gpus, {Ask(10240)}, Policy(policy));
+      ASSERT_EQ(answer.verdict.code, KRUX_FITS) << answer.reason;
+      pods.push_back(answer.placements[0].gpu[0]);
+      gpus[pods.back()].used_memory_mib += 10240;
+      ++gpus[pods.back()].used_slots;
+    };
+    for (int i = 0; i < 5; ++i) place();
+    for (size_t round = 0; round < 50; ++round) {
+      const size_t gone = round % pods.size();
+      gpus[pods[gone]].used_memory_mib -= 10240;
+      --gpus[pods[gone]].used_slots;
+      pods.erase(pods.begin() + static_cast<std::ptrdiff_t>(gone));
+      place();
+    }
+    for (int i = 0; i < 3; ++i) place();  // eight fit
+    EXPECT_EQ(Plan(gpus, {Ask(10240)}, Policy(policy)).verdict.code, KRUX_SHORT);
+  }
+}
+
 TEST(Plan, PodWithoutGpusFitsAnywhere) {
   EXPECT_EQ(Plan({}, {}).verdict.code, KRUX_FITS);
   EXPECT_EQ(Plan({}, {Ask(0, 0, 0)}).verdict.code, KRUX_FITS);
