@@ -348,7 +348,7 @@ int main(int argc, char** argv) {
           {"value", std::round(f.value * 1000) / 1000},
           {"unit", f.unit},
           {"goal", f.goal},
-          {"command", "krux-bench-scheduling"},
+          {"command", "bench/scheduling/run"},
           {"machine", std::filesystem::path(record).parent_path().filename().string()}};
       const std::time_t now = std::time(nullptr);
       char date[16];

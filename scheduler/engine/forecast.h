@@ -27,7 +27,7 @@
 namespace krux::engine {
 
 // Shares are counted in percent of a GPU.
-constexpr int32_t kWholeShare = 100;
+constexpr uint32_t kWholeShare = 100;
 constexpr int64_t kMicro = 1000000;  // of one GPU
 
 // A node's free shares; GPUs that take no newcomers have none.
@@ -40,11 +40,14 @@ struct NodeState {
 };
 constexpr uint64_t kUnknownCpu = ~uint64_t{0};
 
-// Free share in percent, to the nearest; 100 only when all is free.
+// Free share in percent, to the nearest; 100 only when all is free. REQUIRES: whole is at most
+// KRUX_MAX_MEMORY_MIB.
 inline uint8_t ShareOf(uint64_t free, uint64_t whole) {
   if (free >= whole) return whole == 0 ? 0 : kWholeShare;
-  const auto share =
-      static_cast<uint32_t>(static_cast<float>(free) * 100.0F / static_cast<float>(whole) + 0.5F);
+  // No card has more than 2^24 MiB: 32 bits hold it, and their division is quick.
+  const auto part = static_cast<uint32_t>(free);
+  const auto all = static_cast<uint32_t>(whole);
+  const uint32_t share = (2 * kWholeShare * part + all) / (2 * all);
   return static_cast<uint8_t>(share < kWholeShare ? share : kWholeShare - 1);
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <new>
 
 #include "scheduler/engine/check.h"
@@ -87,8 +88,9 @@ int krux_cluster_learn(krux_cluster* cluster, const krux_pod* pod, const krux_co
 krux_mix* krux_cluster_mix(const krux_cluster* cluster) noexcept {
   krux_mix* mix = nullptr;
   (void)Guarded([&] {
-    mix = new krux_mix{
-        krux::engine::Knowledge(cluster->cluster.mix(), cluster->cluster.CountFleet())};
+    mix = std::make_unique<krux_mix>(krux_mix{krux::engine::Knowledge(
+                                         cluster->cluster.mix(), cluster->cluster.CountFleet())})
+              .release();
     return KRUX_FITS;
   });
   return mix;
@@ -122,7 +124,9 @@ krux_mix* krux_mix_new(const krux_typical* typicals, size_t count, const uint32_
     if (memory_of_model != nullptr) {
       std::copy_n(memory_of_model, fleet.memory_mib.size(), fleet.memory_mib.begin());
     }
-    mix = new krux_mix{krux::engine::Knowledge(Mix(std::move(classes), fleet.gpus), fleet)};
+    mix = std::make_unique<krux_mix>(
+              krux_mix{krux::engine::Knowledge(Mix(std::move(classes), fleet.gpus), fleet)})
+              .release();
     return KRUX_FITS;
   });
   return mix;

@@ -98,8 +98,12 @@ double Mix::DifferenceFrom(const Mix& other) const {
 }
 
 void Mix::Shorten() {
-  std::stable_sort(classes_.begin(), classes_.end(),
-                   [](const Typical& a, const Typical& b) { return a.weight > b.weight; });
+  const auto order = [](const Typical& t) {
+    return std::make_tuple(-t.weight, t.cpu_milli, t.gpus, t.memory_mib, t.memory_share,
+                           t.cores_share, t.models);
+  };
+  std::sort(classes_.begin(), classes_.end(),
+            [&](const Typical& a, const Typical& b) { return order(a) < order(b); });
   float all = 0;
   for (const Typical& t : classes_) all += t.weight;
   float covered = 0;
@@ -135,8 +139,8 @@ void Mix::PriceModels(const GpusOfModel& gpus) {
 Mix ShippedMix() { return {ShippedClasses(), GpusOfModel{}}; }
 
 const Knowledge& ShippedKnowledge() {
-  static const Knowledge kKnowledge(ShippedMix(), Fleet{});
-  return kKnowledge;
+  static const Knowledge knowledge(ShippedMix(), Fleet{});
+  return knowledge;
 }
 
 }  // namespace krux::engine

@@ -8,9 +8,9 @@
 namespace krux::simulate {
 
 const std::vector<std::string>& PolicyNames() {
-  static const std::vector<std::string> kNames = {"fragmentation", "binpack", "spread",
-                                                  "fgd",           "bestfit", "random"};
-  return kNames;
+  static const std::vector<std::string> names = {"fragmentation", "binpack", "spread",
+                                                 "fgd",           "bestfit", "random"};
+  return names;
 }
 
 Result<std::unique_ptr<Chooser>> MakeChooser(const Setting& setting,

@@ -82,9 +82,9 @@ Words MakeCookedState() {
 }  // namespace
 
 GoRandom::GoRandom(int32_t seed) {
-  static const Words kCooked = MakeCookedState();
+  static const Words cooked = MakeCookedState();
   state_ = Seeded(seed, 40, 20);
-  for (size_t i = 0; i < kLength; ++i) state_[i] ^= kCooked[i];
+  for (size_t i = 0; i < kLength; ++i) state_[i] ^= cooked[i];
 }
 
 uint64_t GoRandom::Next() {

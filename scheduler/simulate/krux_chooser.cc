@@ -146,6 +146,7 @@ bool KruxChooser::ChooseDisturbed(const Asked& asked, uint32_t* node) {
 bool PickDisturbed(const std::vector<int64_t>& scores, const Disturbance& disturbance,
                    std::mt19937_64* random, size_t* start, uint32_t* node) {
   const size_t count = scores.size();
+  if (count == 0) return false;
   const size_t wanted =
       disturbance.looked_at >= 1
           ? count

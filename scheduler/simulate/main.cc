@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -35,7 +36,7 @@ struct Options {
   std::string plot;
   std::string record;
   std::string command;
-  double speed = 4;
+  double speed = 1000;
   std::string cluster_file;
 };
 
@@ -114,7 +115,7 @@ Status Times(const Options& options) {
   KRUX_ASSIGN_OR_RETURN(const sim::Traces traces, sim::ReadTraces(options.data));
   const sim::Trace& trace = traces.traces.at("default");
   std::cout << fmt::format(
-      "Trace default with departures, arrivals {} times as close.\n\n"
+      "Trace default with departures, arrivals {:.0f} times as close.\n\n"
       "| policy | GPUs in use, mean % | pods lost, % | demand lost, % |\n"
       "|---|---|---|---|\n",
       options.speed);
@@ -157,12 +158,10 @@ int Fail(const Status& status) {
   return 1;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int Run(int argc, char** argv) {
   Options o;
   o.data = DataFolder();
-  o.command = "krux-simulate";
+  o.command = "scripts/simulate";
   for (int i = 1; i < argc; ++i) o.command += std::string(" ") + argv[i];
   CLI::App app("How well placement policies pack GPUs, on public traces and on your own cluster");
   app.require_subcommand(1);
@@ -180,7 +179,7 @@ int main(int argc, char** argv) {
   auto* times = app.add_subcommand("times", "pods come and go at the trace's own times");
   AddReplayOptions(times, &o);
   times->add_option("--speed", o.speed, "arrivals so many times as close")
-      ->check(CLI::Range(0.1, 1000.0));
+      ->check(CLI::Range(0.1, 1e6));
   auto* cluster = app.add_subcommand(
       "cluster", "what a policy would change on your cluster, and how many GPUs could go");
   cluster->add_option("file", o.cluster_file, "output of: kubectl get nodes,pods -A -o json")
@@ -189,4 +188,16 @@ int main(int argc, char** argv) {
   if (replay->parsed()) return Fail(Replay(o));
   if (times->parsed()) return Fail(Times(o));
   return Fail(OwnCluster(o));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // The libraries for options and files throw when memory or a file is not to be had.
+  try {
+    return Run(argc, argv);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "krux-simulate: %s\n", e.what());
+    return 1;
+  }
 }

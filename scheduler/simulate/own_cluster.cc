@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <tuple>
 
 #include "common/file.h"
 
@@ -24,12 +25,12 @@ constexpr uint32_t kSlots = 128;
 constexpr uint64_t kUnknownCardMib = 81920;
 
 const Json& At(const Json& json, std::initializer_list<const char*> path) {
-  static const Json kNothing;
+  static const Json nothing;
   const Json* at = &json;
   for (const char* key : path) {
-    if (!at->is_object()) return kNothing;
+    if (!at->is_object()) return nothing;
     const auto found = at->find(key);
-    if (found == at->end()) return kNothing;
+    if (found == at->end()) return nothing;
     at = &*found;
   }
   return *at;
@@ -48,18 +49,18 @@ std::optional<double> Quantity(const Json& value) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc()) return std::nullopt;
-  static const std::map<std::string, double> kUnits = {{"m", 1},
-                                                       {"", 1e3},
-                                                       {"k", 1e6},
-                                                       {"M", 1e9},
-                                                       {"G", 1e12},
-                                                       {"T", 1e15},
-                                                       {"Ki", 1024e3},
-                                                       {"Mi", 1048576e3},
-                                                       {"Gi", 1073741824e3},
-                                                       {"Ti", 1099511627776e3}};
-  const auto unit = kUnits.find(std::string(end, text.data() + text.size()));
-  if (unit == kUnits.end() || number < 0 || number > 1e15) return std::nullopt;
+  static const std::map<std::string, double> units = {{"m", 1},
+                                                      {"", 1e3},
+                                                      {"k", 1e6},
+                                                      {"M", 1e9},
+                                                      {"G", 1e12},
+                                                      {"T", 1e15},
+                                                      {"Ki", 1024e3},
+                                                      {"Mi", 1048576e3},
+                                                      {"Gi", 1073741824e3},
+                                                      {"Ti", 1099511627776e3}};
+  const auto unit = units.find(std::string(end, text.data() + text.size()));
+  if (unit == units.end() || number < 0 || number > 1e15) return std::nullopt;
   return number * unit->second;
 }
 
@@ -103,8 +104,9 @@ class Reader {
       return Error(ErrorCode::kInvalidArgument,
                    "no node with GPUs in it: neither KruxNode objects nor nvidia.com/gpu on nodes");
     }
-    std::stable_sort(cluster_.pods.begin(), cluster_.pods.end(),
-                     [](const OwnPod& a, const OwnPod& b) { return a.created < b.created; });
+    std::sort(cluster_.pods.begin(), cluster_.pods.end(), [](const OwnPod& a, const OwnPod& b) {
+      return std::tie(a.created, a.name) < std::tie(b.created, b.name);
+    });
     return std::move(cluster_);
   }
 

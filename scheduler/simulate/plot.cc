@@ -38,7 +38,8 @@ class Frame {
       out += fmt::format("<text x='{:.1f}' y='{:.1f}' text-anchor='middle'>{}</text>\n",
                          X(static_cast<double>(percent)), kHeight - kBottom + 18, percent);
     }
-    for (double value = 0; value <= top_; value += 5) {
+    for (int tick = 0; tick <= static_cast<int>(top_); tick += 5) {
+      const double value = tick;
       out += fmt::format(
           "<line x1='{0:.1f}' x2='{1:.1f}' y1='{2:.1f}' y2='{2:.1f}' stroke='#ddd'/>\n"
           "<text x='{3:.1f}' y='{4:.1f}' text-anchor='end'>{5:.0f}</text>\n",

@@ -47,8 +47,12 @@ void PublishedChooser::FindTypicals(const Trace& trace) {
     t.weight += 1;
   }
   for (const auto& [key, typical] : classes) typicals_.push_back(typical);
-  std::stable_sort(typicals_.begin(), typicals_.end(),
-                   [](const Typical& a, const Typical& b) { return a.weight > b.weight; });
+  const auto order = [](const Typical& t) {
+    const Request& r = t.request;
+    return std::make_tuple(-t.weight, r.cpu_milli, r.gpu_milli, r.gpus, r.models);
+  };
+  std::sort(typicals_.begin(), typicals_.end(),
+            [&](const Typical& a, const Typical& b) { return order(a) < order(b); });
   double covered = 0;
   size_t kept = 0;
   while (covered < kCovered * static_cast<double>(trace.pods.size())) {

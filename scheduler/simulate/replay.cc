@@ -59,10 +59,12 @@ Departures ReplayTimes(const std::vector<NodeShape>& nodes, const Trace& trace,
     bool operator<(const Leaving& other) const { return at > other.at; }  // earliest first
   };
   std::vector<const Lifetime*> order;
+  order.reserve(lifetimes.size());
   for (const Lifetime& life : lifetimes) order.push_back(&life);
-  std::stable_sort(order.begin(), order.end(), [](const Lifetime* a, const Lifetime* b) {
-    return a->created_s < b->created_s;
+  std::sort(order.begin(), order.end(), [](const Lifetime* a, const Lifetime* b) {
+    return a->created_s != b->created_s ? a->created_s < b->created_s : a < b;
   });
+  if (order.empty()) return {};
   std::priority_queue<Leaving> leaving;
   double now = 0;
   double allocated = 0;  // 1/1000 GPU
@@ -70,8 +72,10 @@ Departures ReplayTimes(const std::vector<NodeShape>& nodes, const Trace& trace,
   double asked = 0;
   double failed = 0;
   double failed_pods = 0;
+  const size_t middle = order.size() / 2;
+  const double begin = static_cast<double>(order[middle]->created_s) / speed;
   const auto advance = [&](double to) {
-    area += allocated * (to - now);
+    if (to > begin) area += allocated * (to - std::max(now, begin));
     now = to;
   };
   for (const Lifetime* life : order) {
@@ -96,8 +100,8 @@ Departures ReplayTimes(const std::vector<NodeShape>& nodes, const Trace& trace,
     leaving.push({at + static_cast<double>(life->lifetime_s), &request, place});
   }
   Departures out;
-  if (now > 0) {
-    out.mean_allocated = area / now / static_cast<double>(CapacityMilli(nodes)) * 100;
+  if (now > begin) {
+    out.mean_allocated = area / (now - begin) / static_cast<double>(CapacityMilli(nodes)) * 100;
   }
   out.failed_pods = failed_pods / static_cast<double>(order.size()) * 100;
   out.failed_demand = asked > 0 ? failed / asked * 100 : 0;

@@ -32,7 +32,7 @@ Outcome Inflate(const std::vector<NodeShape>& nodes, const Trace& trace,
                 const std::vector<uint32_t>& pods, Chooser* chooser);
 
 struct Departures {
-  double mean_allocated = 0;  // percent of the capacity, over time
+  double mean_allocated = 0;  // percent of the capacity, over the second half of arrivals
   double failed_pods = 0;     // percent of pods that fitted nowhere when they came
   double failed_demand = 0;   // percent of the GPU demand
 };
