@@ -197,6 +197,20 @@ const Case kCases[] = {
          return CU(cuStreamQuery, other);
        });
      }},
+    {"capture.sync.other-stream", kContext,
+     [](Answer& out) {
+       During(out, kGlobal, [](CUstream) {
+         static CUstream other = MakeStream();
+         return CU(cuStreamSynchronize, other);
+       });
+     }},
+    {"capture.sync.other-stream-relaxed", kContext,
+     [](Answer& out) {
+       During(out, kRelaxed, [](CUstream) {
+         static CUstream other = MakeStream();
+         return CU(cuStreamSynchronize, other);
+       });
+     }},
     {"capture.query.event-global", kContext, [](Answer& out) { During(out, kGlobal, QueryFresh); }},
     {"capture.query.event-relaxed", kContext,
      [](Answer& out) { During(out, kRelaxed, QueryFresh); }},

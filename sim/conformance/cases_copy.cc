@@ -155,9 +155,14 @@ const Case kCases[] = {
      [](Answer& out) {
        out("junk", CU(cuMemsetD8, 0x1234, static_cast<unsigned char>(1), 4));
        out("zero", CU(cuMemsetD8, 0, static_cast<unsigned char>(1), 4));
-       const Block block;
-       out("too-many", CU(cuMemsetD32, block.pointer, 1U, ~size_t{0} / 2));
      }},
+    {"copy.set.overflow", kContext,
+     [](Answer& out) {
+       const Block block;
+       out("bytes-wrap", CU(cuMemsetD32, block.pointer, 1U, ~size_t{0} / 2));
+       out("sync", CU(cuCtxSynchronize));
+     },
+     kOwnProcess},
     {"copy.set.shaped", kContext,
      [](Answer& out) {
        const Block block;

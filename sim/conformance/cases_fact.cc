@@ -76,6 +76,51 @@ void Limit(Answer& out, CUlimit limit, size_t value) {
   figures.Say(out, "launched");
 }
 
+constexpr char kUsesMalloc[] =
+    ".version 7.0\n.target sm_75\n.address_size 64\n"
+    ".extern .func (.param .b64 result) malloc(.param .b64 bytes);\n"
+    ".visible .entry k(.param .u64 out)\n{\n .reg .b64 %d<5>;\n mov.u64 %d1,100;\n"
+    " {\n .param .b64 p0; st.param.b64 [p0],%d1; .param .b64 r0;\n"
+    " call.uni (r0), malloc, (p0);\n ld.param.b64 %d2,[r0];\n }\n"
+    " ld.param.u64 %d3,[out]; cvta.to.global.u64 %d4,%d3; st.global.u64 [%d4],%d2; ret;\n}\n";
+constexpr char kUsesPrintf[] =
+    ".version 7.0\n.target sm_75\n.address_size 64\n"
+    ".extern .func (.param .b32 result) vprintf(.param .b64 format, .param .b64 values);\n"
+    ".global .align 1 .b8 text[2] = {10, 0};\n"
+    ".visible .entry k(.param .u64 out)\n{\n .reg .b64 %d<5>; .reg .b32 %r<3>;\n"
+    " mov.u64 %d1,text; cvta.global.u64 %d2,%d1; mov.u64 %d3,0;\n"
+    " {\n .param .b64 p0; st.param.b64 [p0],%d2; .param .b64 p1; st.param.b64 [p1],%d3;\n"
+    " .param .b32 r0;\n call.uni (r0), vprintf, (p0, p1);\n ld.param.b32 %r1,[r0];\n }\n"
+    " ret;\n}\n";
+
+void LoadAndLaunch(Answer& out, const char* image) {
+  Figures figures;
+  CUmodule module = nullptr;
+  CUfunction kernel = nullptr;
+  out("load", CU(cuModuleLoadData, &module, image));
+  CU(cuModuleGetFunction, &kernel, module, "k");
+  figures.Say(out, "loaded");
+  CUdeviceptr pointer = 0;
+  CU(cuMemAlloc, &pointer, 4096);
+  void* parameters[] = {&pointer};
+  out("launch", Launch(kernel, nullptr, parameters));
+  out("sync", CU(cuCtxSynchronize));
+  figures.Say(out, "launched");
+}
+
+void Prefetch(Answer& out, size_t bytes) {
+  Figures figures;
+  CUdeviceptr pointer = 0;
+  CU(cuMemAllocManaged, &pointer, bytes, unsigned{CU_MEM_ATTACH_GLOBAL});
+  CUmemLocation location{};
+  location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  out("prefetch", CU(cuMemPrefetchAsync, pointer, bytes, location, 0U, nullptr));
+  CU(cuCtxSynchronize);
+  figures.Say(out, "prefetched");
+  CU(cuMemFree, pointer);
+  figures.Say(out, "freed");
+}
+
 const Case kCases[] = {
     {"fact.context.primary", kNvml,
      [](Answer& out) {
@@ -161,6 +206,7 @@ const Case kCases[] = {
     {"fact.local.12000", kBoth, [](Answer& out) { Local(out, 12000); }, kAlone},
     {"fact.local.32k", kBoth, [](Answer& out) { Local(out, 32768); }, kAlone},
     {"fact.local.128k", kBoth, [](Answer& out) { Local(out, 131072); }, kAlone},
+    {"fact.local.500k", kBoth, [](Answer& out) { Local(out, 512000); }, kAlone},
     {"fact.local.512k", kBoth, [](Answer& out) { Local(out, 524288); }, kAlone},
     {"fact.local.sequence", kBoth,
      [](Answer& out) {
@@ -229,6 +275,39 @@ const Case kCases[] = {
        figures.Say(out, "unloaded");
      },
      kAlone},
+    {"fact.module.uses-malloc", kBoth, [](Answer& out) { LoadAndLaunch(out, kUsesMalloc); },
+     kAlone},
+    {"fact.module.uses-printf", kBoth, [](Answer& out) { LoadAndLaunch(out, kUsesPrintf); },
+     kAlone},
+    {"fact.streams", kBoth,
+     [](Answer& out) {
+       Figures figures;
+       int made = 0;
+       for (const int until : {1, 2, 4, 8, 16, 32, 64, 128, 256}) {
+         for (; made < until; ++made) {
+           CUstream stream = nullptr;
+           CU(cuStreamCreate, &stream, unsigned{CU_STREAM_NON_BLOCKING});
+         }
+         figures.Say(out, std::to_string(until));
+       }
+     },
+     kAlone},
+    {"fact.streams.used", kBoth,
+     [](Answer& out) {
+       Kernel("empty");
+       Figures figures;
+       for (int i = 0; i < 8; ++i) {
+         CUstream stream = nullptr;
+         CU(cuStreamCreate, &stream, unsigned{CU_STREAM_NON_BLOCKING});
+         Launch(Kernel("empty"), stream);
+       }
+       CU(cuCtxSynchronize);
+       figures.Say(out, "8");
+     },
+     kAlone},
+    {"fact.managed.prefetch-2m", kBoth, [](Answer& out) { Prefetch(out, 2 * kMiB); }, kAlone},
+    {"fact.managed.prefetch-64m", kBoth, [](Answer& out) { Prefetch(out, 64 * kMiB); }, kAlone},
+    {"fact.managed.prefetch-200m", kBoth, [](Answer& out) { Prefetch(out, 200 * kMiB); }, kAlone},
     {"fact.managed.touched", kBoth,
      [](Answer& out) {
        Figures figures;

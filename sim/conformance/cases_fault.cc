@@ -38,11 +38,11 @@ void After(Answer& out, const char* kernel) {
 }
 
 const Case kCases[] = {
-    {"fault.address", kContext, [](Answer& out) { After(out, "bad_address"); }, kOwnProcess},
-    {"fault.trap", kContext, [](Answer& out) { After(out, "trap"); }, kOwnProcess},
+    {"fault.address", kContext, [](Answer& out) { After(out, "illegal_address"); }, kOwnProcess},
+    {"fault.trap", kContext, [](Answer& out) { After(out, "launch_failure"); }, kOwnProcess},
     {"fault.address.device-calls", kContext,
      [](Answer& out) {
-       Launch(Kernel("bad_address"));
+       Launch(Kernel("illegal_address"));
        out("sync", CU(cuCtxSynchronize));
        int value = 0;
        CUdevice device = 0;
@@ -60,7 +60,7 @@ const Case kCases[] = {
      kOwnProcess},
     {"fault.address.reset", kContext,
      [](Answer& out) {
-       Launch(Kernel("bad_address"));
+       Launch(Kernel("illegal_address"));
        out("sync", CU(cuCtxSynchronize));
        out("reset", CU(cuDevicePrimaryCtxReset, 0));
        CUcontext again = nullptr;
@@ -77,7 +77,7 @@ const Case kCases[] = {
        CU(cuCtxCreate, &other, nullptr, 0U, 0);
        CUcontext popped = nullptr;
        CU(cuCtxPopCurrent, &popped);
-       Launch(Kernel("bad_address"));
+       Launch(Kernel("illegal_address"));
        out("sync", CU(cuCtxSynchronize));
        CU(cuCtxPushCurrent, other);
        CUdeviceptr pointer = 0;
@@ -89,7 +89,7 @@ const Case kCases[] = {
      [](Answer& out) {
        CUevent event = nullptr;
        CU(cuEventCreate, &event, 0U);
-       Launch(Kernel("bad_address"));
+       Launch(Kernel("illegal_address"));
        out("record", CU(cuEventRecord, event, nullptr));
        out("sync", CU(cuEventSynchronize, event));
        out("query", CU(cuEventQuery, event));

@@ -93,6 +93,12 @@ const Case kCases[] = {
     {"lookup.version.negative", kInit, [](Answer& out) { Look(out, "cuInit", -1, 0, {"cuInit"}); }},
     {"lookup.version.future", kInit,
      [](Answer& out) { Look(out, "cuInit", 99000, 0, {"cuInit"}); }},
+    {"lookup.version.next", kInit,
+     [](Answer& out) {
+       for (const int version : {13000, 13010, 13020, 13999, 14000}) {
+         Look(out, "cuInit", version, 0, {"cuInit"});
+       }
+     }},
     {"lookup.version.too-old-for-name", kInit,
      [](Answer& out) { Look(out, "cuMemAllocAsync", 11010, 0, {"cuMemAllocAsync"}); }},
     {"lookup.version.first-of-name", kInit,

@@ -134,6 +134,7 @@ const Case kCases[] = {
     {"mem.growth.3m", kContext, [](Answer& out) { Growth(out, 3 * kMiB); }},
     {"mem.growth.16m+1", kContext, [](Answer& out) { Growth(out, 16 * kMiB + 1); }},
     {"mem.growth.32m", kContext, [](Answer& out) { Growth(out, 32 * kMiB); }},
+    {"mem.growth.700k", kContext, [](Answer& out) { Growth(out, 716800); }},
     {"mem.growth.every-second-freed", kContext,
      [](Answer& out) {
        const auto before = static_cast<long long>(FreeBytes());

@@ -202,7 +202,7 @@ const Case kCases[] = {
     {"module.function.loaded", kContext,
      [](Answer& out) {
        CUfunctionLoadingState state{};
-       CUfunction kernel = Kernel("trap");
+       CUfunction kernel = Kernel("launch_failure");
        out("before", CU(cuFuncIsLoaded, &state, kernel));
        out("state", static_cast<int>(state));
        out("load", CU(cuFuncLoad, kernel));

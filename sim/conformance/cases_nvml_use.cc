@@ -269,7 +269,7 @@ const Case kCases[] = {
        } event{};
        CallNvml("nvmlEventSetCreate", &set);
        CallNvml("nvmlDeviceRegisterEvents", NvmlFirstDevice(), 8ULL, set);
-       Launch(Kernel("bad_address"));
+       Launch(Kernel("illegal_address"));
        out("sync", CU(cuCtxSynchronize));
        out("wait", NvmlName(CallNvml("nvmlEventSetWait_v2", set, &event, 2000U)));
        out("type", event.type);

@@ -5,9 +5,9 @@
 namespace krux::sim::conformance {
 
 // `empty` without parameters, `three` with three of different sizes, `shared_4k` with static shared
-// memory, `local_8k` with 8 KiB of local memory that the compiler can't drop, `bad_address` writes
-// to address 16, `trap` ends with a trap. Two globals: `numbers` (64 bytes), `constants` (32
-// bytes).
+// memory, `local_8k` with 8 KiB of local memory that the compiler can't drop, `illegal_address`
+// writes to address 16, `launch_failure` ends with a trap. Two globals: `numbers` (64 bytes),
+// `constants` (32 bytes).
 inline constexpr char kPtx[] =
     ".version 7.0\n.target sm_75\n.address_size 64\n"
     ".visible .global .align 4 .b8 numbers[64];\n"
@@ -26,9 +26,9 @@ inline constexpr char kPtx[] =
     " mov.u32 %r3,%tid.x; mul.wide.u32 %d6,%r3,4; add.s64 %d7,%d2,%d6;\n"
     " st.local.u32 [%d7],%r3; st.local.u32 [%d4],%r1; ld.local.u32 %r2,[%d7];\n"
     " cvta.to.global.u64 %d5,%d1; st.global.u32 [%d5],%r2; ret;\n}\n"
-    ".visible .entry bad_address()\n{\n .reg .b64 %d<2>;\n"
+    ".visible .entry illegal_address()\n{\n .reg .b64 %d<2>;\n"
     " mov.u64 %d1,16; st.global.u32 [%d1],1; ret;\n}\n"
-    ".visible .entry trap()\n{\n trap;\n}\n";
+    ".visible .entry launch_failure()\n{\n trap;\n}\n";
 
 inline constexpr char kPtxSyntaxError[] =
     ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry broken()\n{\n nonsense;\n}\n";
