@@ -21,7 +21,7 @@ CUresult CUDAAPI cuMemGetInfo_v2(size_t* free, size_t* total) {
   if (free == nullptr || total == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Device* device = context->device;
   *free = device->state()->FreeMemory(device->card_index());
-  *total = device->card().memory_bytes;
+  *total = device->card().usable_bytes();
   return CUDA_SUCCESS;
 }
 

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "sim/cuda/fault_point.h"
 #include "sim/cuda/memory.h"
 
 namespace krux::sim {
@@ -99,6 +100,7 @@ CUresult InitDriver() {
     return CUDA_ERROR_NO_DEVICE;
   }
   g_state = *state;
+  MeetFaultsOf(g_state);
   for (const uint32_t card : CardsToUse()) {
     const int ordinal = static_cast<int>(Devices().size());
     Devices().push_back(std::make_unique<Device>(g_state, ordinal, card));
@@ -129,7 +131,9 @@ Device::~Device() = default;
 CUresult Device::Attach() {
   const std::lock_guard<std::mutex> lock(attach_mutex_);
   if (is_attached()) return CUDA_SUCCESS;
-  if (card().lost.load() != 0) return CUDA_ERROR_DEVICE_UNAVAILABLE;
+  if (card().health.lost.load() != 0 || card().health.needs_reset.load() != 0) {
+    return CUDA_ERROR_DEVICE_UNAVAILABLE;
+  }
   const Result<uint32_t> seat = state_->ClaimSeat(card_);
   if (!seat) return CUDA_ERROR_DEVICE_UNAVAILABLE;
   auto memory = std::make_unique<DeviceMemory>(this);

@@ -28,7 +28,8 @@ Engine::Engine(SharedState* state, uint32_t card, uint32_t seat, Threads threads
       card_(card),
       seat_(seat),
       share_(&state->card(card)),
-      has_threads_(threads == Threads::kOwn) {
+      has_threads_(threads == Threads::kOwn),
+      epoch_(state->card(card).health.epoch.load()) {
   state->card(card).seats[seat].settled_ns.store(static_cast<uint64_t>(state->Now()));
   if (has_threads_) StartThread("krux-sim-card", [this] { Execute(); });
 }

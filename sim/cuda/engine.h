@@ -89,7 +89,12 @@ class Engine {
   // `seen` gets the value of the seat's wake word that the answer is good for.
   Nanos Step(uint32_t* seen);
 
-  bool is_lost() const { return state_->card(card_).lost.load() != 0; }
+  // The card fell off the bus or was reset since this process began to use it.
+  bool is_lost() const {
+    const CardHealth& health = state_->card(card_).health;
+    return health.lost.load(std::memory_order_relaxed) != 0 ||
+           health.epoch.load(std::memory_order_relaxed) != epoch_;
+  }
 
  private:
   struct Next {
@@ -136,6 +141,7 @@ class Engine {
   uint32_t seat_;
   CardShare share_;
   const bool has_threads_;
+  const uint64_t epoch_;  // of the card's health, when the engine was made
 
   std::mutex mutex_;              // guards the rest
   std::condition_variable done_;  // some awaited mark is done, or a full queue has room

@@ -18,7 +18,7 @@ void TraceMissing(const char* what, const char* name) {
 }  // namespace krux::sim
 
 // What every call without a model does (sim/names.cmake).
-extern "C" int KruxSimRefuse(const char* name);
+extern "C" [[gnu::visibility("hidden")]] int KruxSimRefuse(const char* name);
 int KruxSimRefuse(const char* name) {
   krux::sim::TraceMissing("refused", name);
   return CUDA_ERROR_NOT_SUPPORTED;

@@ -1,4 +1,4 @@
-// NVML event sets: a lost card is told as XID 79, once for each set that watches it.
+// NVML event sets: XIDs and ECC errors of the cards that a set watches, each told once.
 #include <poll.h>
 
 #include <algorithm>
@@ -9,29 +9,60 @@
 
 namespace {
 
-constexpr unsigned long long kXidEvent = 0x8;
-constexpr unsigned long long kSupported = kXidEvent;
-constexpr unsigned long long kXidFellOffTheBus = 79;
+// As an H200 with driver 580 says it.
+constexpr unsigned long long kSupported = 65439;
+
+// A card that a set watches, and how much of its history the set has told.
+struct Watch {
+  uint32_t card = 0;
+  unsigned long long types = 0;
+  uint64_t xids = 0;           // told
+  uint64_t ecc_corrected = 0;  // seen
+  uint64_t ecc_uncorrected = 0;
+};
 
 struct EventSet {
-  std::mutex mutex;                // guards the rest
-  std::vector<uint32_t> watched;   // cards
-  std::vector<uint32_t> reported;  // lost cards that were told
+  std::mutex mutex;  // guards the rest
+  std::vector<Watch> watches;
 };
 
 EventSet* SetOf(nvmlEventSet_t set) { return reinterpret_cast<EventSet*>(set); }
 
-// The next lost card that the set watches and has not told; false: none.
-bool TakeLost(krux::sim::SharedState* state, EventSet* set, uint32_t* card) {
-  const std::lock_guard<std::mutex> lock(set->mutex);
-  for (const uint32_t watched : set->watched) {
-    const bool is_lost = state->card(watched).lost.load() != 0;
-    const auto told = std::find(set->reported.begin(), set->reported.end(), watched);
-    if (!is_lost && told != set->reported.end()) set->reported.erase(told);  // healed meanwhile
-    if (!is_lost || told != set->reported.end()) continue;
-    set->reported.push_back(watched);
-    *card = watched;
+bool IsNew(const std::atomic<uint64_t>& now, uint64_t* seen) {
+  const uint64_t count = now.load();
+  if (count == *seen) return false;
+  *seen = count;
+  return true;
+}
+
+// The next thing that happened to a watched card and was not told yet.
+bool TakeEvent(krux::sim::SharedState* state, Watch* watch, nvmlEventData_t* data) {
+  const krux::sim::CardHealth& health = state->card(watch->card).health;
+  *data = {krux::sim::HandleOf(watch->card), 0, 0, 0xffffffff, 0xffffffff};
+  const uint64_t xids = health.xids.load();
+  if (xids != watch->xids && (watch->types & nvmlEventTypeXidCriticalError) != 0) {
+    if (xids - watch->xids > krux::sim::kXidLog) watch->xids = xids - krux::sim::kXidLog;
+    data->eventType = nvmlEventTypeXidCriticalError;
+    data->eventData = health.xid_log[watch->xids++ % krux::sim::kXidLog].load();
     return true;
+  }
+  if ((watch->types & nvmlEventTypeDoubleBitEccError) != 0 &&
+      IsNew(health.ecc_uncorrected_aggregate, &watch->ecc_uncorrected)) {
+    data->eventType = nvmlEventTypeDoubleBitEccError;
+    return true;
+  }
+  if ((watch->types & nvmlEventTypeSingleBitEccError) != 0 &&
+      IsNew(health.ecc_corrected_aggregate, &watch->ecc_corrected)) {
+    data->eventType = nvmlEventTypeSingleBitEccError;
+    return true;
+  }
+  return false;
+}
+
+bool TakeFromSet(krux::sim::SharedState* state, EventSet* set, nvmlEventData_t* data) {
+  const std::lock_guard<std::mutex> lock(set->mutex);
+  for (Watch& watch : set->watches) {
+    if (TakeEvent(state, &watch, data)) return true;
   }
   return false;
 }
@@ -42,11 +73,7 @@ nvmlReturn_t Wait(nvmlEventSet_t handle, nvmlEventData_t* data, unsigned int tim
   constexpr int kLookEveryMs = 20;
   const krux::Nanos end = krux::MonotonicNow() + timeout_ms * krux::kMillisecond;
   while (true) {
-    uint32_t card = 0;
-    if (TakeLost(state, SetOf(handle), &card)) {
-      *data = {krux::sim::HandleOf(card), kXidEvent, kXidFellOffTheBus, 0xffffffff, 0xffffffff};
-      return NVML_SUCCESS;
-    }
+    if (TakeFromSet(state, SetOf(handle), data)) return NVML_SUCCESS;
     const krux::Nanos left = (end - krux::MonotonicNow()) / krux::kMillisecond;
     if (left <= 0) return NVML_ERROR_TIMEOUT;
     poll(nullptr, 0, static_cast<int>(std::min<krux::Nanos>(left, kLookEveryMs)));
@@ -59,7 +86,7 @@ extern "C" {
 
 nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t* out) {
   KRUX_SIM_NVML_STATE(state);
-  if (out == nullptr || state == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   *out = reinterpret_cast<nvmlEventSet_t>(new EventSet);
   return NVML_SUCCESS;
 }
@@ -72,18 +99,19 @@ nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set) {
 
 nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t device, unsigned long long* types) {
   KRUX_SIM_NVML_CARD(device);
-  if (types == nullptr || state == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-  *types = kSupported;
-  return NVML_SUCCESS;
+  return krux::sim::Give(types, kSupported);
 }
 
 nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long types,
                                       nvmlEventSet_t set) {
   KRUX_SIM_NVML_CARD(device);
-  if (set == nullptr || state == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  if (set == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   if ((types & ~kSupported) != 0) return NVML_ERROR_NOT_SUPPORTED;
+  const krux::sim::CardHealth& health = card.health;
   const std::lock_guard<std::mutex> lock(SetOf(set)->mutex);
-  SetOf(set)->watched.push_back(card_index);
+  SetOf(set)->watches.push_back({card_index, types, health.xids.load(),
+                                 health.ecc_corrected_aggregate.load(),
+                                 health.ecc_uncorrected_aggregate.load()});
   return NVML_SUCCESS;
 }
 
@@ -92,12 +120,15 @@ nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t* data,
   return Wait(set, data, timeout_ms);
 }
 
-nvmlReturn_t nvmlEventSetWait(nvmlEventSet_t set, nvmlEventData_v1_t* data,
-                              unsigned int timeout_ms) {
+nvmlReturn_t nvmlEventSetWait(nvmlEventSet_t set, nvmlEventData_t* data, unsigned int timeout_ms) {
+  // The first generation knew nothing of MIG: its callers have room for three fields only.
   nvmlEventData_t full{};
   const nvmlReturn_t result = Wait(set, data == nullptr ? nullptr : &full, timeout_ms);
-  if (result == NVML_SUCCESS) *data = {full.device, full.eventType, full.eventData};
-  return result;
+  if (result != NVML_SUCCESS) return result;
+  data->device = full.device;
+  data->eventType = full.eventType;
+  data->eventData = full.eventData;
+  return NVML_SUCCESS;
 }
 
 }  // extern "C"

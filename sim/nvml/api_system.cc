@@ -1,13 +1,63 @@
 // NVML: start and end, the system, handles and identity of devices.
-#include <strings.h>
+#include <algorithm>
 #include <cstdio>
-#include <cstring>
+#include <iterator>
+#include <string>
 
 #include "sim/nvml/library.h"
 
-using krux::sim::Card;
 using krux::sim::CopyText;
 using krux::sim::HandleOf;
+
+namespace {
+
+// By nvmlReturn_t, as the library says them.
+constexpr const char* kErrorTexts[] = {
+    "Success",
+    "Uninitialized",
+    "Invalid Argument",
+    "Not Supported",
+    "Insufficient Permissions",
+    "Already Initialized",
+    "Not Found",
+    "Insufficient Size",
+    "Insufficient External Power",
+    "Driver Not Loaded",
+    "Timeout",
+    "Interrupt Request Issue",
+    "NVML Shared Library Not Found",
+    "Function Not Found",
+    "Corrupted infoROM",
+    "GPU is lost",
+    "GPU requires reset",
+    "GPU access blocked by the operating system",
+    "Driver/library version mismatch",
+    "In use by another client",
+    "Insufficient Memory",
+    "No data",
+    "vGPU ECC not supported",
+    "Insufficient Resources",
+    "Invalid Frequency",
+    "Argument version mismatch",
+    "Requested functionality has been deprecated",
+    "System is not in ready state",
+    "No supported GPUs were found",
+    "Resource not in correct state to perform requested operation",
+    "Reset type is not supported for given device",
+};
+
+// As the driver reads "domain:bus:device.function": the domain may have 8 digits, 4, or be left
+// out.
+bool ParseBusId(const char* text, unsigned int* domain, unsigned int* bus) {
+  unsigned int device = 0;
+  unsigned int function = 0;
+  *domain = 0;
+  if (std::sscanf(text, "%x:%x:%x.%x", domain, bus, &device, &function) >= 3) return true;
+  *domain = 0;
+  return std::sscanf(text, "%x:%x.%x", bus, &device, &function) >= 2;
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -17,30 +67,8 @@ nvmlReturn_t nvmlInitWithFlags(unsigned int) { return krux::sim::InitLibrary(); 
 nvmlReturn_t nvmlShutdown() { return krux::sim::ShutdownLibrary(); }
 
 const char* nvmlErrorString(nvmlReturn_t result) {
-  switch (result) {
-    case NVML_SUCCESS:
-      return "Success";
-    case NVML_ERROR_UNINITIALIZED:
-      return "Uninitialized";
-    case NVML_ERROR_INVALID_ARGUMENT:
-      return "Invalid Argument";
-    case NVML_ERROR_NOT_SUPPORTED:
-      return "Not Supported";
-    case NVML_ERROR_NO_PERMISSION:
-      return "Insufficient Permissions";
-    case NVML_ERROR_NOT_FOUND:
-      return "Not Found";
-    case NVML_ERROR_INSUFFICIENT_SIZE:
-      return "Insufficient Size";
-    case NVML_ERROR_DRIVER_NOT_LOADED:
-      return "Driver Not Loaded";
-    case NVML_ERROR_TIMEOUT:
-      return "Timeout";
-    case NVML_ERROR_GPU_IS_LOST:
-      return "GPU is lost";
-    default:
-      return "Unknown Error";
-  }
+  const auto number = static_cast<size_t>(result);
+  return number < std::size(kErrorTexts) ? kErrorTexts[number] : "Unknown Error";
 }
 
 nvmlReturn_t nvmlSystemGetDriverVersion(char* out, unsigned int size) {
@@ -65,7 +93,7 @@ nvmlReturn_t nvmlSystemGetCudaDriverVersion(int* version) {
 
 nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char* out, unsigned int size) {
   KRUX_SIM_NVML_STATE(state);
-  if (out == nullptr || size == 0 || state == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  if (out == nullptr || size == 0) return NVML_ERROR_INVALID_ARGUMENT;
   char path[64];
   std::snprintf(path, sizeof path, "/proc/%u/cmdline", pid);
   FILE* file = std::fopen(path, "re");
@@ -90,7 +118,7 @@ nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t* out
   KRUX_SIM_NVML_STATE(state);
   if (out == nullptr || index >= state->visible_cards().size()) return NVML_ERROR_INVALID_ARGUMENT;
   const uint32_t card = state->visible_cards()[index];
-  if (state->card(card).lost.load() != 0) return NVML_ERROR_GPU_IS_LOST;
+  if (state->card(card).health.lost.load() != 0) return NVML_ERROR_GPU_IS_LOST;
   *out = HandleOf(card);
   return NVML_SUCCESS;
 }
@@ -103,7 +131,7 @@ nvmlReturn_t nvmlDeviceGetHandleByUUID(const char* uuid, nvmlDevice_t* out) {
   if (uuid == nullptr || out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   for (const uint32_t card : state->visible_cards()) {
     if (krux::sim::UuidText(state->card(card)) != uuid) continue;
-    if (state->card(card).lost.load() != 0) return NVML_ERROR_GPU_IS_LOST;
+    if (state->card(card).health.lost.load() != 0) return NVML_ERROR_GPU_IS_LOST;
     *out = HandleOf(card);
     return NVML_SUCCESS;
   }
@@ -113,13 +141,12 @@ nvmlReturn_t nvmlDeviceGetHandleByUUID(const char* uuid, nvmlDevice_t* out) {
 nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char* bus_id, nvmlDevice_t* out) {
   KRUX_SIM_NVML_STATE(state);
   if (bus_id == nullptr || out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  unsigned int domain = 0;
+  unsigned int bus = 0;
+  if (!ParseBusId(bus_id, &domain, &bus)) return NVML_ERROR_INVALID_ARGUMENT;
   for (const uint32_t card : state->visible_cards()) {
-    const std::string text = krux::sim::PciText(state->card(card));
-    // The domain may be written with 8 digits, with 4, or not at all.
-    if (strcasecmp(text.c_str(), bus_id) != 0 && strcasecmp(text.c_str() + 4, bus_id) != 0 &&
-        strcasecmp(text.c_str() + 9, bus_id) != 0) {
-      continue;
-    }
+    if (domain != 0 || state->card(card).pci_bus != bus) continue;
+    if (state->card(card).health.lost.load() != 0) return NVML_ERROR_GPU_IS_LOST;
     *out = HandleOf(card);
     return NVML_SUCCESS;
   }
@@ -129,65 +156,46 @@ nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char* bus_id, nvmlDevice_t* out
   return nvmlDeviceGetHandleByPciBusId_v2(bus_id, out);
 }
 
-nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int* index) {
-  KRUX_SIM_NVML_CARD(device);
-  if (index == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-  for (size_t i = 0; i < state->visible_cards().size(); ++i) {
-    if (state->visible_cards()[i] == card_index) *index = static_cast<unsigned int>(i);
+nvmlReturn_t nvmlDeviceGetHandleBySerial(const char* serial, nvmlDevice_t* out) {
+  KRUX_SIM_NVML_STATE(state);
+  if (serial == nullptr || out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  for (const uint32_t card : state->visible_cards()) {
+    char text[32];
+    const nvmlReturn_t result = nvmlDeviceGetSerial(HandleOf(card), text, sizeof text);
+    if (result != NVML_SUCCESS || std::string(text) != serial) continue;
+    *out = HandleOf(card);
+    return NVML_SUCCESS;
   }
-  return NVML_SUCCESS;
+  return NVML_ERROR_NOT_FOUND;
 }
 
-nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char* out, unsigned int size) {
-  KRUX_SIM_NVML_CARD(device);
-  return CopyText(state->card(card_index).name, out, size);
+nvmlReturn_t nvmlSystemGetDriverBranch(nvmlSystemDriverBranchInfo_t* info, unsigned int length) {
+  KRUX_SIM_NVML_STATE(state);
+  if (info == nullptr || info->version != nvmlSystemDriverBranchInfo_v1) {
+    return NVML_ERROR_INVALID_ARGUMENT;
+  }
+  const std::string version = state->data().driver_name;
+  const std::string branch = "r" + version.substr(0, version.find('.')) + "_00";
+  return CopyText(branch, info->branch, std::min<unsigned int>(length, sizeof info->branch));
 }
 
-nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char* out, unsigned int size) {
-  KRUX_SIM_NVML_CARD(device);
-  return CopyText(krux::sim::UuidText(state->card(card_index)), out, size);
+nvmlReturn_t nvmlSystemGetHicVersion(unsigned int* count, nvmlHwbcEntry_t*) {
+  KRUX_SIM_NVML_STATE(state);
+  return krux::sim::Give(count, 0U);
 }
 
-nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned int* minor) {
-  KRUX_SIM_NVML_CARD(device);
-  if (minor == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-  *minor = card_index;
-  return NVML_SUCCESS;
+nvmlReturn_t nvmlUnitGetCount(unsigned int* count) {
+  KRUX_SIM_NVML_STATE(state);
+  return krux::sim::Give(count, 0U);
 }
 
-nvmlReturn_t nvmlDeviceGetSerial(nvmlDevice_t device, char* out, unsigned int size) {
-  KRUX_SIM_NVML_CARD(device);
-  char text[24];
-  std::snprintf(text, sizeof text, "16500000000%02u", card_index);
-  return state == nullptr ? NVML_ERROR_UNINITIALIZED : CopyText(text, out, size);
+nvmlReturn_t nvmlGetExcludedDeviceCount(unsigned int* count) {
+  KRUX_SIM_NVML_STATE(state);
+  return krux::sim::Give(count, 0U);
 }
-
-nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t* pci) {
-  KRUX_SIM_NVML_CARD(device);
-  if (pci == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-  const Card& card = state->card(card_index);
-  std::memset(pci, 0, sizeof *pci);
-  pci->bus = card.pci_bus;
-  pci->pciDeviceId = 0x233510de;
-  pci->pciSubSystemId = 0x18be10de;
-  const std::string text = krux::sim::PciText(card);
-  std::snprintf(pci->busId, sizeof pci->busId, "%s", text.c_str());
-  std::snprintf(pci->busIdLegacy, sizeof pci->busIdLegacy, "%s", text.c_str() + 4);
-  return NVML_SUCCESS;
-}
-nvmlReturn_t nvmlDeviceGetPciInfo_v2(nvmlDevice_t device, nvmlPciInfo_t* pci) {
-  return nvmlDeviceGetPciInfo_v3(device, pci);
-}
-nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t device, nvmlPciInfo_t* pci) {
-  return nvmlDeviceGetPciInfo_v3(device, pci);
-}
-
-nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int* major, int* minor) {
-  KRUX_SIM_NVML_CARD(device);
-  if (major == nullptr || minor == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-  *major = static_cast<int>(state->card(card_index).compute_major);
-  *minor = static_cast<int>(state->card(card_index).compute_minor);
-  return NVML_SUCCESS;
+nvmlReturn_t nvmlGetBlacklistDeviceCount(unsigned int* count);
+nvmlReturn_t nvmlGetBlacklistDeviceCount(unsigned int* count) {
+  return nvmlGetExcludedDeviceCount(count);
 }
 
 }  // extern "C"

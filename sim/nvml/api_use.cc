@@ -1,12 +1,15 @@
 // NVML: what the devices do now: memory, processes, utilisation, and a few figures that stand
 // still.
 #include <algorithm>
+#include <bit>
 
 #include "common/clock.h"
+#include "common/units.h"
 #include "sim/nvml/library.h"
 #include "sim/state/share.h"
 
 using krux::sim::Card;
+using krux::sim::Give;
 using krux::sim::ProcessUse;
 
 namespace {
@@ -22,7 +25,7 @@ nvmlReturn_t Fill(nvmlDevice_t device, unsigned int* count, Info* out, F make) {
   const bool has_room = *count >= needed && (out != nullptr || needed == 0);
   *count = needed;
   if (!has_room) return NVML_ERROR_INSUFFICIENT_SIZE;
-  for (const ProcessUse& use : visible) *out++ = make(state->card(card_index), use);
+  for (const ProcessUse& use : visible) *out++ = make(card, use);
   return NVML_SUCCESS;
 }
 
@@ -32,18 +35,10 @@ nvmlProcessInfo_t ProcessInfo(Card&, const ProcessUse& use) {
   return {static_cast<unsigned int>(use.pid), use.used_bytes, kNoInstance, kNoInstance};
 }
 
-nvmlReturn_t Number(nvmlDevice_t device, unsigned int* out, unsigned int value) {
+// There is no graphics work and no MPS on a simulated card.
+nvmlReturn_t NoProcess(nvmlDevice_t device, unsigned int* count) {
   KRUX_SIM_NVML_CARD(device);
-  if (out == nullptr || state == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-  *out = value;
-  return NVML_SUCCESS;
-}
-
-bool IsBusy(nvmlDevice_t device) {
-  uint32_t card = 0;
-  krux::sim::SharedState* state = krux::sim::LibraryState();
-  return state != nullptr && krux::sim::CardOf(device, &card) &&
-         krux::sim::CardShare(&state->card(card)).ReadAt(state->Now()).busy != 0;
+  return Give(count, 0U);
 }
 
 }  // namespace
@@ -53,29 +48,29 @@ extern "C" {
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* memory) {
   KRUX_SIM_NVML_CARD(device);
   if (memory == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-  memory->total = state->card(card_index).memory_bytes;
-  memory->used = state->UsedMemory(card_index);
-  memory->free = memory->total - memory->used;
+  memory->total = card.memory_bytes;
+  memory->free = state->FreeMemory(card_index);
+  memory->used = memory->total - memory->free;  // with what the driver keeps for itself
   return NVML_SUCCESS;
 }
 
 nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t* memory) {
-  constexpr unsigned int kVersion2 = sizeof(nvmlMemory_v2_t) | (2U << 24);
-  if (memory == nullptr || memory->version != kVersion2) return NVML_ERROR_INVALID_ARGUMENT;
-  nvmlMemory_t plain{};
-  const nvmlReturn_t result = nvmlDeviceGetMemoryInfo(device, &plain);
-  if (result != NVML_SUCCESS) return result;
-  memory->total = plain.total;
-  memory->reserved = 0;
-  memory->free = plain.free;
-  memory->used = plain.used;
+  KRUX_SIM_NVML_CARD(device);
+  if (memory == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  if (memory->version != nvmlMemory_v2) return NVML_ERROR_FUNCTION_NOT_FOUND;
+  memory->total = card.memory_bytes;
+  memory->reserved = card.reserved_bytes;
+  memory->free = state->FreeMemory(card_index);
+  memory->used = memory->total - memory->reserved - memory->free;
   return NVML_SUCCESS;
 }
 
 nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t* memory) {
   KRUX_SIM_NVML_CARD(device);
   if (memory == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-  *memory = {state->card(card_index).memory_bytes, state->card(card_index).memory_bytes, 0};
+  // The next power of two, so that all of the memory can be reached; the driver uses 1 MiB of it.
+  const unsigned long long total = std::bit_ceil(card.memory_bytes);
+  *memory = {total, total - krux::kMiB, krux::kMiB};
   return NVML_SUCCESS;
 }
 
@@ -94,24 +89,35 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned 
   });
 }
 
-// There is no graphics work on a simulated card.
 nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned int* count,
                                                       nvmlProcessInfo_t*) {
-  return Number(device, count, 0);
+  return NoProcess(device, count);
 }
 nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v2(nvmlDevice_t device, unsigned int* count,
-                                                      nvmlProcessInfo_t*) {
-  return Number(device, count, 0);
+                                                      nvmlProcessInfo_v2_t*) {
+  return NoProcess(device, count);
 }
 nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses(nvmlDevice_t device, unsigned int* count,
                                                    nvmlProcessInfo_v1_t*) {
-  return Number(device, count, 0);
+  return NoProcess(device, count);
+}
+nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t device, unsigned int* count,
+                                                        nvmlProcessInfo_t*) {
+  return NoProcess(device, count);
+}
+nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v2(nvmlDevice_t device, unsigned int* count,
+                                                        nvmlProcessInfo_v2_t*) {
+  return NoProcess(device, count);
+}
+nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses(nvmlDevice_t device, unsigned int* count,
+                                                     nvmlProcessInfo_v1_t*) {
+  return NoProcess(device, count);
 }
 
 nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t* utilization) {
   KRUX_SIM_NVML_CARD(device);
   if (utilization == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-  const unsigned int percent = krux::sim::CardPercent(state->card(card_index));
+  const unsigned int percent = krux::sim::CardPercent(card);
   *utilization = {percent, percent / 4};
   return NVML_SUCCESS;
 }
@@ -130,50 +136,43 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device,
   return result;
 }
 
-nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t device, unsigned int* milliwatts) {
-  return Number(device, milliwatts, IsBusy(device) ? 610000 : 77000);
+nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device,
+                                                   nvmlProcessesUtilizationInfo_t* info) {
+  if (info == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  if (info->version != nvmlProcessesUtilizationInfo_v1) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+  const auto now = static_cast<unsigned long long>(krux::MonotonicNow() / krux::kMicrosecond);
+  return Fill(device, &info->processSamplesCount, info->procUtilArray,
+              [now](Card& card, const ProcessUse& use) {
+                const unsigned int percent = krux::sim::SeatPercent(card, use.seat);
+                return nvmlProcessUtilizationInfo_v1_t{
+                    now, static_cast<unsigned int>(use.pid), percent, percent / 4, 0, 0, 0, 0};
+              });
 }
-nvmlReturn_t nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t device, unsigned int* milliwatts) {
-  return Number(device, milliwatts, 700000);
+
+nvmlReturn_t nvmlDeviceGetEncoderUtilization(nvmlDevice_t device, unsigned int* percent,
+                                             unsigned int* period_us) {
+  KRUX_SIM_NVML_CARD(device);
+  const nvmlReturn_t result = Give(percent, 0U);
+  return result == NVML_SUCCESS ? Give(period_us, 167'000U) : result;
 }
-nvmlReturn_t nvmlDeviceGetPowerManagementLimit(nvmlDevice_t device, unsigned int* milliwatts) {
-  return Number(device, milliwatts, 700000);
+nvmlReturn_t nvmlDeviceGetDecoderUtilization(nvmlDevice_t device, unsigned int* percent,
+                                             unsigned int* period_us) {
+  return nvmlDeviceGetEncoderUtilization(device, percent, period_us);
 }
-nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, int, unsigned int* celsius) {
-  return Number(device, celsius, IsBusy(device) ? 58 : 31);
+nvmlReturn_t nvmlDeviceGetJpgUtilization(nvmlDevice_t device, unsigned int* percent,
+                                         unsigned int* period_us) {
+  return nvmlDeviceGetEncoderUtilization(device, percent, period_us);
 }
-nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, int type, unsigned int* megahertz) {
-  constexpr int kMemoryClock = 2;
-  return Number(device, megahertz, type == kMemoryClock ? 3201 : (IsBusy(device) ? 1980 : 345));
+nvmlReturn_t nvmlDeviceGetOfaUtilization(nvmlDevice_t device, unsigned int* percent,
+                                         unsigned int* period_us) {
+  return nvmlDeviceGetEncoderUtilization(device, percent, period_us);
 }
-nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, int type, unsigned int* megahertz) {
-  constexpr int kMemoryClock = 2;
-  return Number(device, megahertz, type == kMemoryClock ? 3201 : 1980);
-}
-nvmlReturn_t nvmlDeviceGetPerformanceState(nvmlDevice_t device, unsigned int* state_out) {
-  return Number(device, state_out, 0);
-}
-nvmlReturn_t nvmlDeviceGetPersistenceMode(nvmlDevice_t device, unsigned int* mode) {
-  return Number(device, mode, 1);
-}
-nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, unsigned int* mode) {
-  return Number(device, mode, 0);
-}
-nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t device, unsigned int* current,
-                                  unsigned int* pending) {
-  const nvmlReturn_t result = Number(device, current, 1);
-  return result == NVML_SUCCESS ? Number(device, pending, 1) : result;
-}
-nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int* current,
-                                  unsigned int* pending) {
-  const nvmlReturn_t result = Number(device, current, 0);
-  return result == NVML_SUCCESS ? Number(device, pending, 0) : result;
-}
-nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned int* count) {
-  return Number(device, count, 0);
-}
-nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned int* is_mig) {
-  return Number(device, is_mig, 0);
+
+// Copies over PCIe are not counted.
+nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t device, nvmlPcieUtilCounter_t,
+                                         unsigned int* kilobytes) {
+  KRUX_SIM_NVML_CARD(device);
+  return Give(kilobytes, 0U);
 }
 
 }  // extern "C"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 
@@ -38,6 +39,14 @@ nvmlReturn_t ShutdownLibrary() {
   if (g_initialised == 0) return NVML_ERROR_UNINITIALIZED;
   if (--g_initialised == 0) g_current.store(nullptr);
   return NVML_SUCCESS;
+}
+
+void TraceRefused(const char* what, const char* name) {
+  static const bool is_on = [] {
+    const char* trace = std::getenv("KRUX_SIM_TRACE");
+    return trace != nullptr && trace[0] != '\0' && trace[0] != '0';
+  }();
+  if (is_on) std::fprintf(stderr, "simulated NVML: %s %s\n", what, name);
 }
 
 SharedState* LibraryState() { return g_current.load(); }
@@ -97,3 +106,9 @@ unsigned int CardPercent(Card& card) {
 }
 
 }  // namespace krux::sim
+
+// What every call without a model does (sim/nvml/names.cmake).
+extern "C" int KruxSimNvmlRefuse(const char* name) {
+  krux::sim::TraceRefused("refused", name);
+  return krux::sim::LibraryState() == nullptr ? NVML_ERROR_UNINITIALIZED : NVML_ERROR_NOT_SUPPORTED;
+}

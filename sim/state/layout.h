@@ -18,9 +18,11 @@
 
 namespace krux::sim {
 
-constexpr uint64_t kStateMagic = 0x334d495358554b52;  // "RKUXSIM3", little endian
+constexpr uint64_t kStateMagic = 0x344d495358554b52;  // "RKUXSIM4", little endian
 constexpr uint32_t kMaxCards = 16;
 constexpr uint32_t kMaxKernelCosts = 64;
+constexpr uint32_t kXidLog = 64;
+constexpr uint32_t kMaxFaults = 16;
 
 // What a kernel costs, by name. Cost = base_ns + parameter * picoseconds_per_unit / 1000.
 struct KernelCost {
@@ -60,10 +62,49 @@ struct alignas(64) TurnsNode {
   std::atomic<uint64_t> demand[kSeatsPerCard];
 };
 
+// What a model of card is, beside memory and multiprocessors; never changes (profile.cc).
+struct CardFacts {
+  char key[16];          // "H200"
+  char part_number[24];  //
+  char vbios[24];
+  uint32_t pci_device_id;  // as NVML writes it: device in the high half, vendor in the low one
+  uint32_t pci_subsystem_id;
+  uint32_t brand;         // nvmlBrandType_t
+  uint32_t architecture;  // NVML_DEVICE_ARCH_*
+  uint32_t cores_per_multiprocessor;
+  uint32_t power_limit_w, power_least_w, power_idle_w;
+  uint32_t graphics_mhz, memory_mhz, video_mhz, idle_mhz;
+  uint32_t pcie_generation;
+  uint32_t nvlinks, nvlink_version;  // 0: none
+  uint32_t bus_width_bits;
+  uint32_t l2_bytes, persisting_l2_bytes;
+  uint32_t shared_bytes, shared_optin_bytes;  // of a multiprocessor, of a block
+  uint32_t blocks_per_multiprocessor;
+  uint32_t single_to_double;  // how much faster single precision is
+  uint32_t copy_engines;
+  uint32_t mig_slices;  // 0: no MIG
+  uint32_t slowdown_celsius, shutdown_celsius;
+};
+
+// What krux-sim does to a card; counters only grow until a reset.
+struct CardHealth {
+  std::atomic<uint32_t> lost;         // 1: fell off the bus
+  std::atomic<uint32_t> needs_reset;  // 1: no new context until it is reset
+  std::atomic<uint64_t> epoch;  // number of losses and resets: contexts of earlier ones are dead
+  std::atomic<uint64_t> xids;   // number of XIDs so far; the last ones are in xid_log
+  std::atomic<uint64_t> xid_log[kXidLog];
+  std::atomic<uint64_t> ecc_corrected, ecc_uncorrected;                      // since the last reset
+  std::atomic<uint64_t> ecc_corrected_aggregate, ecc_uncorrected_aggregate;  // ever
+};
+
 struct Card {
+  // What programs can have.
+  uint64_t usable_bytes() const { return memory_bytes - reserved_bytes; }
+
   char name[96];
   unsigned char uuid[16];
-  uint64_t memory_bytes;
+  uint64_t memory_bytes;    // all of it, as NVML says it
+  uint64_t reserved_bytes;  // what the driver keeps; CUDA counts without it
   uint32_t multiprocessors;
   uint32_t compute_major;
   uint32_t compute_minor;
@@ -76,11 +117,25 @@ struct Card {
   int64_t preempt_switch_ns;  //
   int64_t launch_ns;          // a kernel that finds its stream empty starts that much later
   std::atomic<uint64_t> stranger_bytes;  // memory taken outside of CUDA (krux-sim take)
-  std::atomic<uint32_t> lost;            // 1: fell off the bus (krux-sim lose)
+  CardFacts facts;
+  CardHealth health;
+  uint32_t numa_node;
   uint32_t unused2;
   std::atomic<uint64_t> head;          // which node holds the present turns (share.h)
   TurnsNode nodes[kSeatsPerCard * 2];  // two of each seat
   Seat seats[kSeatsPerCard];
+};
+
+// What calls are made to do (fault.h). `armed` is stored last and cleared first.
+struct Fault {
+  std::atomic<uint32_t> armed;
+  std::atomic<uint32_t> action;     // FaultAction
+  std::atomic<uint64_t> name[8];    // of the call, without version; "*": every call
+  std::atomic<uint64_t> countdown;  // the fault hits when it goes from 1 to 0
+  std::atomic<uint64_t> times;      // how many calls in a row it hits then
+  std::atomic<uint64_t> value;      // the code to return, the nanoseconds to sleep
+  std::atomic<uint64_t> pid;        // only of this process (as it sees itself); 0: of all
+  std::atomic<uint64_t> hits;       // how often it has hit
 };
 
 struct State {
@@ -94,6 +149,9 @@ struct State {
   // 0: work takes real time (CLOCK_MONOTONIC). Else what the clock shows to everybody; it is moved
   // on by SharedState::AdvanceVirtualTime alone.
   std::atomic<uint64_t> virtual_ns;
+  std::atomic<uint32_t> faults_armed;  // number of armed faults: calls look no further at 0
+  uint32_t unused2;
+  Fault faults[kMaxFaults];
   KernelCost kernel_costs[kMaxKernelCosts];
   Card cards[kMaxCards];
 };

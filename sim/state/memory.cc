@@ -33,18 +33,18 @@ bool SharedState::Take(uint32_t card_index, uint32_t seat_index, uint64_t bytes,
   const std::lock_guard<std::mutex> guard(mutex_);
   Card& card = state_->cards[card_index];
   Seat& seat = card.seats[seat_index];
-  if (bytes > card.memory_bytes) return false;
+  if (bytes > card.usable_bytes()) return false;
   constexpr int kTries = 200;
   for (int attempt = 0; attempt < kTries; ++attempt) {
     seat.pending_bytes.store(bytes);
     const Totals totals = AddUp(card);
-    if (totals.granted + totals.pending <= card.memory_bytes) {
+    if (totals.granted + totals.pending <= card.usable_bytes()) {
       (seat.*account).fetch_add(bytes);
       seat.pending_bytes.store(0);
       return true;
     }
     seat.pending_bytes.store(0);
-    if (totals.granted + bytes > card.memory_bytes) return false;
+    if (totals.granted + bytes > card.usable_bytes()) return false;
     // Another asks at this moment; the lower seat tries again sooner.
     std::this_thread::sleep_for(std::chrono::microseconds(1 + seat_index * (attempt + 1)));
   }
@@ -82,11 +82,11 @@ void SharedState::ReturnManaged(uint32_t card, uint32_t seat, uint64_t bytes) {
 
 uint64_t SharedState::UsedMemory(uint32_t card) {
   ReleaseDead(card);
-  return std::min(AddUp(state_->cards[card]).granted, state_->cards[card].memory_bytes);
+  return std::min(AddUp(state_->cards[card]).granted, state_->cards[card].usable_bytes());
 }
 
 uint64_t SharedState::FreeMemory(uint32_t card) {
-  return state_->cards[card].memory_bytes - UsedMemory(card);
+  return state_->cards[card].usable_bytes() - UsedMemory(card);
 }
 
 }  // namespace krux::sim

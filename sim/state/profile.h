@@ -14,6 +14,7 @@ namespace krux::sim {
 struct NodeOptions {
   std::string model = "H200";
   uint32_t gpus = 1;
+  uint32_t numa_nodes = 1;  // the cards are spread over them in order
   uint64_t memory_mib = 0;  // 0: what the model has
   std::string name;         // empty: what the model is called
   std::string node;         // card UUIDs derive from it; empty: random

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 
 #include "sim/state/share.h"
@@ -53,6 +54,38 @@ Status CreateCardFiles(const std::string& folder, uint32_t count) {
   return Ok();
 }
 
+template <size_t N>
+bool IsText(const char (&text)[N]) {
+  return std::memchr(text, 0, N) != nullptr;
+}
+
+// Others write this file: what programs rely on is checked before they see it.
+bool IsSane(const Card& card) {
+  constexpr uint64_t kMostMemory = uint64_t{1} << 46;
+  return IsText(card.name) && IsText(card.facts.key) && IsText(card.facts.part_number) &&
+         IsText(card.facts.vbios) && card.memory_bytes <= kMostMemory &&
+         card.reserved_bytes <= card.memory_bytes && card.context_bytes <= kMostMemory &&
+         card.multiprocessors > 0 && card.multiprocessors <= 4096 && card.compute_major < 100 &&
+         card.compute_minor < 10 && card.threads_per_multiprocessor > 0 &&
+         card.threads_per_multiprocessor <= 4096 && card.pci_bus < 256 && card.numa_node < 8 &&
+         card.launch_ns >= 0 && card.launch_ns <= kSecond &&
+         card.facts.power_idle_w <= card.facts.power_limit_w &&
+         card.facts.power_limit_w <= 100'000 && card.facts.idle_mhz <= card.facts.graphics_mhz &&
+         card.facts.graphics_mhz <= 100'000 && card.facts.nvlinks <= 64;
+}
+
+bool IsSane(const State& state) {
+  if (state.magic != kStateMagic || state.card_count > kMaxCards ||
+      state.kernel_cost_count > kMaxKernelCosts || !IsText(state.driver_name)) {
+    return false;
+  }
+  for (const KernelCost& cost : state.kernel_costs) {
+    if (!IsText(cost.name)) return false;
+  }
+  return std::all_of(state.cards, state.cards + state.card_count,
+                     [](const Card& card) { return IsSane(card); });
+}
+
 Result<State*> MapState(int fd, const std::string& path) {
   struct stat info{};
   if (fstat(fd, &info) != 0) return ErrnoError(errno, "reading the size of " + path);
@@ -63,8 +96,7 @@ Result<State*> MapState(int fd, const std::string& path) {
   void* memory = mmap(nullptr, sizeof(State), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (memory == MAP_FAILED) return ErrnoError(errno, "mapping " + path);
   auto* state = static_cast<State*>(memory);
-  if (state->magic != kStateMagic || state->card_count > kMaxCards ||
-      state->kernel_cost_count > kMaxKernelCosts) {
+  if (!IsSane(*state)) {
     munmap(memory, sizeof(State));
     return Error{ErrorCode::kDataLoss, path + " is not the state of a simulated node"};
   }

@@ -13,6 +13,7 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -45,10 +46,23 @@ class SharedState {
 
   const State& data() const { return *state_; }
   Card& card(uint32_t index) { return state_->cards[index]; }
+  Fault& fault(uint32_t index) { return state_->faults[index]; }
+  // Writes anew how many faults are armed.
+  void CountArmedFaults();
+  // What happened to a card, for those who watch its events (NVML) and for krux-sim.
+  void ReportXid(uint32_t card, uint32_t xid);
+  // The card loses what was on it: contexts of before are dead, and wait no longer. `is_lost`: it
+  // is away until this is called with false.
+  void LoseCard(uint32_t card, bool is_lost);
+  // As `nvidia-smi --gpu-reset`: contexts of before are dead, volatile error counts are 0.
+  void ResetCard(uint32_t card);
+  // Errors of the memory. An uncorrected one is XID 48, kills the contexts and wants a reset.
+  void AddEccErrors(uint32_t card, uint64_t corrected, uint64_t uncorrected);
   // The time of the node: CLOCK_MONOTONIC, or the virtual time that is set.
   Nanos Now() const {
     const uint64_t set = state_->virtual_ns.load(std::memory_order_relaxed);
-    return set == 0 ? MonotonicNow() : static_cast<Nanos>(set);
+    constexpr uint64_t kMost = uint64_t{1} << 55;  // whatever others may have written
+    return set == 0 ? MonotonicNow() : static_cast<Nanos>(std::min(set, kMost));
   }
   bool has_virtual_time() const { return state_->virtual_ns.load() != 0; }
   // Moves virtual time on (its first use starts it) and wakes all who wait for the node's clock;
