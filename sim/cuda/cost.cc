@@ -41,7 +41,13 @@ struct ComputeAction : Action {
       : context(of), function(kernel), packed(std::move(arguments)) {}
   void Run() override {
     const CUresult result = function->computes->run(KernelArguments(*function, packed.data()));
-    if (result != CUDA_SUCCESS) context->error.store(result);
+    if (result == CUDA_SUCCESS) return;
+    context->error.store(result);
+    constexpr uint32_t kXidMemoryFault = 31;
+    Device* device = context->device;
+    if (result == CUDA_ERROR_ILLEGAL_ADDRESS) {
+      device->state()->ReportXid(device->card_index(), kXidMemoryFault);
+    }
   }
   Context* context;
   const Function* function;
