@@ -135,6 +135,8 @@ int Cluster::Plan(uint32_t index, const PodClass& pod, krux_placement* placement
     const SimplePod simple = SimplePod::FromPod(pod.pod, pod.containers);
     const Score score = index_.Place(index, simple, placements);
     if (score != kNoScore) {
+      // What Set() is told next is compared with these: by then they are at hand.
+      for (const krux_gpu& gpu : node.gpus) __builtin_prefetch(&gpu);
       verdict->code = KRUX_FITS;
       verdict->score = score;
       return KRUX_FITS;

@@ -6,7 +6,7 @@
 // scheduler not even more bound to it. When all watches have been read: every scheduler counts just
 // what is bound, no more (a leak) and no less.
 //
-// KRUX_INTERLEAVINGS is the number of steps: 50,000 in CI, 1,000,000 with
+// KRUX_INTERLEAVINGS is the number of steps: 20,000 in CI, 1,000,000 with
 //   KRUX_INTERLEAVINGS=1000000 build/release/bin/krux_engine_test --gtest_filter='Interleavings.*'
 #include <gtest/gtest.h>
 
@@ -323,7 +323,7 @@ class World {
 
 size_t Steps() {
   const char* text = std::getenv("KRUX_INTERLEAVINGS");
-  return text == nullptr ? 50000 : std::strtoull(text, nullptr, 10);
+  return text == nullptr ? 20000 : std::strtoull(text, nullptr, 10);
 }
 
 void Interleave(size_t schedulers, int* bindings, int* refused) {
