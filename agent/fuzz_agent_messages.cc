@@ -17,6 +17,7 @@
 #include "agent/processes.h"
 #include "common/log.h"
 #include "common/unix_socket.h"
+#include "common/units.h"
 #include "protocol/agent_api.h"
 #include "protocol/fd_store.h"
 
@@ -35,8 +36,12 @@ struct Target {
         std::make_unique<LimitsFile>(LimitsFile::Open(folder + "/limits", {PageGpu{}}).value());
     if (!leases->AddTenant("fuzz", {"GPU-1", 0, limits->page(), account->page(), Shares{}}))
       abort();
-    LimiterSessions::Options options{"fuzz", folder + "/agent.sock", folder + "/processes", 1,
-                                     false};
+    LimiterSessions::Options options;
+    options.tenant = "fuzz";
+    options.socket_path = folder + "/agent.sock";
+    options.process_file = folder + "/processes";
+    options.gpu_count = 1;
+    options.limits_bytes = {kGiB};
     LimiterSessions::Hooks hooks;
     hooks.check_peer = [](const ucred&) { return Ok(); };
     hooks.ask_driver = [](Nanos, const LimiterSessions::MemoryAnswer& answer) {
