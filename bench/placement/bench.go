@@ -139,6 +139,7 @@ func (b *bench) makeNodes(ctx context.Context, count int) error {
 		for resourceName, amount := range map[v1.ResourceName]string{
 			"cpu": "128", "memory": "1Ti", "pods": "220", "krux.io/gpu": "512",
 			"krux.io/gpumem": fmt.Sprint(gpusOfNode * gpuMiB), "krux.io/gpumem-percentage": "800", "krux.io/gpucores": "800",
+			"krux.io/gpumem-total": fmt.Sprint(gpusOfNode * gpuMiB), "krux.io/gpucores-total": "800",
 		} {
 			list[resourceName] = resource.MustParse(amount)
 		}

@@ -56,7 +56,7 @@ var cases = []testCase{
 }
 
 func main() {
-	controlplane.RunAsScheduler()
+	controlplane.RunAs()
 	var o options
 	flag.IntVar(&o.nodes, "nodes", 1000, "nodes of 8 GPUs")
 	flag.IntVar(&o.pods, "pods", 2000, "pods of each case")

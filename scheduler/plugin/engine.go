@@ -294,10 +294,11 @@ func classKey(r *request) string {
 	return string(append(key, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(cc))), size*uintptr(len(cc)))...))
 }
 
-// memory is the container's memory of each GPU in MiB, and in percent
-// when it is asked for so; both 0: the whole GPU.
-func (c *container) memory() (mib uint64, percent uint32) {
-	return uint64(c.c.memory_mib), uint32(c.c.memory_percent)
+func (c *container) demand() Demand {
+	return Demand{
+		Container: c.name, GPUs: uint32(c.c.gpus), MemoryMiB: uint64(c.c.memory_mib),
+		Percent: uint32(c.c.memory_percent), Cores: uint32(c.c.cores),
+	}
 }
 
 // peak gives what a pod with these plans occupies of each of `gpus` GPUs.

@@ -57,6 +57,7 @@ func newNodeInventory(gpus []nodeGPU) *nodeInventory {
 type inventory struct {
 	onChange func(node string)
 	synced   atomic.Bool
+	largest  atomic.Uint64 // memory of the largest GPU met so far, MiB
 
 	nodes sync.Map // node name -> *nodeSlot
 
@@ -185,6 +186,9 @@ func (inv *inventory) replace(node string, gpus []nodeGPU) bool {
 	defer inv.mu.Unlock()
 	for i := range gpus {
 		gpus[i].modelID = inv.modelID(gpus[i].model)
+		if gpus[i].memoryMiB > inv.largest.Load() { // inv.mu is held: nobody else writes
+			inv.largest.Store(gpus[i].memoryMiB)
+		}
 	}
 	fresh := newNodeInventory(gpus)
 	slot := inv.slot(node)

@@ -7,6 +7,8 @@ const (
 	resourceMemory        = "krux.io/gpumem"
 	resourceMemoryPercent = "krux.io/gpumem-percentage"
 	resourceCores         = "krux.io/gpucores"
+	resourceMemoryTotal   = "krux.io/gpumem-total"   // of all GPUs of a container, for ResourceQuota
+	resourceCoresTotal    = "krux.io/gpucores-total" // likewise
 
 	annotationGrant    = "krux.io/grant"
 	annotationPolicy   = "krux.io/compute-policy"

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,6 +33,8 @@ type totals struct {
 	k      *Krux
 	queue  workqueue.TypedRateLimitingInterface[string]
 	nodes  corelisters.NodeLister
+	// largest GPU that the queue has heard of.
+	largest atomic.Uint64
 }
 
 func newTotals(client clientset.Interface, k *Krux) *totals {
@@ -57,8 +60,15 @@ func (t *totals) start(ctx context.Context, nodes coreinformers.NodeInformer) er
 	return nil
 }
 
-// check looks at the node soon.
+// check looks at the node soon; when a larger GPU than any before has appeared,
+// at all nodes.
 func (t *totals) check(node string) {
+	if now := t.k.inventory.largest.Load(); t.largest.Swap(now) != now {
+		t.k.inventory.nodes.Range(func(name, _ any) bool {
+			t.queue.Add(name.(string))
+			return true
+		})
+	}
 	if t.k.inventory.of(node) != nil {
 		t.queue.Add(node)
 	}
@@ -96,7 +106,7 @@ func (t *totals) sync(ctx context.Context, name string) error {
 	if inv == nil {
 		return nil
 	}
-	missing := missingTotals(node, inv.gpus)
+	missing := missingTotals(node, inv.gpus, t.k.inventory.largest.Load())
 	if len(missing) == 0 {
 		return nil
 	}
@@ -112,12 +122,18 @@ func (t *totals) sync(ctx context.Context, name string) error {
 }
 
 // missingTotals gives the totals that the node shows too small or not at all.
-func missingTotals(node *v1.Node, gpus []nodeGPU) map[string]string {
+//
+// The totals for quota are upper bounds (every GPU as large as the largest of
+// the cluster), because the webhook charges percent and whole GPUs so: they must
+// never be what a pod does not fit for.
+func missingTotals(node *v1.Node, gpus []nodeGPU, largest uint64) map[string]string {
 	sums := map[v1.ResourceName]int64{}
 	for _, gpu := range gpus {
 		sums[resourceMemory] += int64(gpu.memoryMiB)
 		sums[resourceMemoryPercent] += 100
 		sums[resourceCores] += 100
+		sums[resourceMemoryTotal] += int64(max(largest, gpu.memoryMiB))
+		sums[resourceCoresTotal] += 100
 	}
 	missing := map[string]string{}
 	for name, sum := range sums {

@@ -12,27 +12,35 @@ import (
 func TestTotalsNeverShrink(t *testing.T) {
 	gpus := []nodeGPU{{memoryMiB: 1000, healthy: true}, {memoryMiB: 500}}
 	node := &v1.Node{}
-	want := map[string]string{resourceMemory: "1500", resourceMemoryPercent: "200", resourceCores: "200"}
-	if got := missingTotals(node, gpus); !maps.Equal(got, want) {
+	want := map[string]string{
+		resourceMemory: "1500", resourceMemoryPercent: "200", resourceCores: "200",
+		// As if every GPU were the largest of the cluster: see missingTotals.
+		resourceMemoryTotal: "4000", resourceCoresTotal: "200",
+	}
+	if got := missingTotals(node, gpus, 2000); !maps.Equal(got, want) {
 		t.Errorf("fresh node: %v", got)
 	}
 	shown := v1.ResourceList{
 		resourceMemory:        resource.MustParse("1500"),
 		resourceMemoryPercent: resource.MustParse("200"),
 		resourceCores:         resource.MustParse("200"),
+		resourceMemoryTotal:   resource.MustParse("4000"),
+		resourceCoresTotal:    resource.MustParse("200"),
 	}
 	node.Status.Capacity, node.Status.Allocatable = shown, shown
-	if got := missingTotals(node, gpus); len(got) != 0 {
+	if got := missingTotals(node, gpus, 0); len(got) != 0 {
 		t.Errorf("complete node: %v", got)
 	}
-	if got := missingTotals(node, gpus[:1]); len(got) != 0 {
+	if got := missingTotals(node, gpus[:1], 0); len(got) != 0 {
 		t.Errorf("lost GPU: %v", got)
 	}
 	node.Status.Allocatable = v1.ResourceList{
 		resourceMemoryPercent: resource.MustParse("200"),
 		resourceCores:         resource.MustParse("200"),
+		resourceMemoryTotal:   resource.MustParse("4000"),
+		resourceCoresTotal:    resource.MustParse("200"),
 	}
-	if got := missingTotals(node, gpus); !maps.Equal(got, map[string]string{resourceMemory: "1500"}) {
+	if got := missingTotals(node, gpus, 0); !maps.Equal(got, map[string]string{resourceMemory: "1500"}) {
 		t.Errorf("allocatable zeroed: %v", got)
 	}
 }

@@ -2,8 +2,8 @@
 // a temporary folder on free ports of 127.0.0.1, for tests and benchmarks that
 // need no node: nodes are API objects, and nobody plays the kubelet.
 //
-// The scheduler is the calling program itself, started again: its main (or
-// TestMain) calls RunAsScheduler first. So what is measured or tested is the
+// Scheduler and webhook are the calling program itself, started again: its main
+// (or TestMain) calls RunAs first. So what is measured or tested is the
 // code at hand, never an older binary. One goroutine drives a Plane.
 package controlplane
 
@@ -28,10 +28,11 @@ import (
 	"k8s.io/component-base/cli"
 
 	"krux.io/krux/scheduler/plugin"
+	"krux.io/krux/scheduler/webhook"
 )
 
 const (
-	asCommand = "KRUX_TEST_AS_SCHEDULER"
+	asCommand = "KRUX_TEST_AS" // "scheduler" or "webhook"
 	patience  = 30 * time.Second
 )
 
@@ -45,13 +46,17 @@ var users = map[string]string{
 	"node":      `system:node:n1,2,"system:nodes"`,
 	"plugin":    `krux-device-plugin:n1,3,"krux:device-plugins"`,
 	"tenant":    `alice,4,"tenants"`,
+	"webhook":   `krux:webhook,5,""`,
 }
 
-// RunAsScheduler turns this process into krux-scheduler when a Plane has
+// RunAs turns this process into krux-scheduler or krux-webhook when a Plane has
 // started it as such; else it returns.
-func RunAsScheduler() {
-	if os.Getenv(asCommand) != "" {
+func RunAs() {
+	switch os.Getenv(asCommand) {
+	case "scheduler":
 		os.Exit(cli.Run(plugin.NewCommand()))
+	case "webhook":
+		os.Exit(cli.Run(webhook.NewCommand()))
 	}
 }
 
@@ -65,6 +70,7 @@ type Plane struct {
 	bin, folder string
 	processes   []*exec.Cmd
 	scheduler   *exec.Cmd
+	webhook     *exec.Cmd
 }
 
 // New starts etcd and the API server and installs deploy/manifests. root is
@@ -226,24 +232,51 @@ func (p *Plane) SchedulerConfig() (string, error) {
 
 // StartScheduler starts the scheduler with a KubeSchedulerConfiguration.
 func (p *Plane) StartScheduler(config string) error {
-	executable, err := os.Executable()
-	if err != nil {
-		return err
-	}
 	if err := os.WriteFile(p.Path("scheduler.yaml"), []byte(config), 0o600); err != nil {
 		return err
 	}
-	if err := os.Setenv(asCommand, "1"); err != nil {
-		return err
-	}
-	defer os.Unsetenv(asCommand)
 	port := freePort()
 	p.SchedulerURL = fmt.Sprintf("https://127.0.0.1:%d", port)
-	p.scheduler, err = p.command("scheduler", executable, "--config", p.Path("scheduler.yaml"), "-v=2",
+	var err error
+	p.scheduler, err = p.again("scheduler", "--config", p.Path("scheduler.yaml"), "-v=2",
 		"--secure-port", fmt.Sprint(port), "--bind-address", "127.0.0.1", "--cert-dir", p.Path("scheduler-certs"),
 		"--authentication-skip-lookup", "--authorization-kubeconfig", p.Path("scheduler"),
 		"--authorization-always-allow-paths", "/healthz,/readyz,/livez,/metrics,/debug/*")
 	return err
+}
+
+// again starts this program as another.
+func (p *Plane) again(as string, args ...string) (*exec.Cmd, error) {
+	executable, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Setenv(asCommand, as); err != nil {
+		return nil, err
+	}
+	defer os.Unsetenv(asCommand)
+	return p.command(as, executable, args...)
+}
+
+// StartWebhook starts the webhook with these flags; it registers itself.
+func (p *Plane) StartWebhook(flags ...string) error {
+	port := freePort()
+	flags = append(flags, "--kubeconfig", p.Path("webhook"), "--listen", fmt.Sprintf("127.0.0.1:%d", port),
+		"--url", fmt.Sprintf("https://127.0.0.1:%d", port))
+	var err error
+	p.webhook, err = p.again("webhook", flags...)
+	return err
+}
+
+// KillWebhook ends it as a crash would: it stays registered.
+func (p *Plane) KillWebhook() { kill(&p.webhook) }
+
+func kill(cmd **exec.Cmd) {
+	if *cmd != nil {
+		_ = (*cmd).Process.Kill()
+		_ = (*cmd).Wait()
+		*cmd = nil
+	}
 }
 
 // SchedulerPID is 0 when none runs.
@@ -255,17 +288,12 @@ func (p *Plane) SchedulerPID() int {
 }
 
 // KillScheduler ends it as a crash would.
-func (p *Plane) KillScheduler() {
-	if p.scheduler != nil {
-		_ = p.scheduler.Process.Kill()
-		_ = p.scheduler.Wait()
-		p.scheduler = nil
-	}
-}
+func (p *Plane) KillScheduler() { kill(&p.scheduler) }
 
 // Stop ends everything. KRUX_KEEP=1 keeps the folder with its logs.
 func (p *Plane) Stop() {
 	p.KillScheduler()
+	p.KillWebhook()
 	for i := len(p.processes) - 1; i >= 0; i-- {
 		_ = p.processes[i].Process.Kill()
 		_ = p.processes[i].Wait()

@@ -21,7 +21,7 @@ const (
 var plane *controlplane.Plane
 
 func TestMain(m *testing.M) {
-	controlplane.RunAsScheduler()
+	controlplane.RunAs()
 	os.Exit(run(m))
 }
 
