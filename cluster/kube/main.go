@@ -24,6 +24,7 @@ import (
 
 	"krux.io/krux/cluster/certificates"
 	"krux.io/krux/scheduler/plugin"
+	"krux.io/krux/scheduler/webhook"
 )
 
 // applets maps each name to what it does; the value returned is the exit code.
@@ -31,6 +32,7 @@ var applets = map[string]func() int{
 	"kube-apiserver":          func() int { return cli.Run(apiserver.NewAPIServerCommand()) },
 	"kube-controller-manager": func() int { return cli.Run(controllers.NewControllerManagerCommand()) },
 	"krux-scheduler":          func() int { return cli.Run(plugin.NewCommand()) },
+	"krux-webhook":            func() int { return cli.Run(webhook.NewCommand()) },
 	"kubelet":                 func() int { return cli.Run(kubelet.NewKubeletCommand(context.Background())) },
 	"kubectl":                 runKubectl,
 	"make-certificates":       makeCertificates,

@@ -132,6 +132,7 @@ func (k *Krux) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 			"krux: the nodes' GPUs (KruxNode objects) have not been read yet")
 	}
 	r.class = k.views.class(r)
+	r.uncached = state.IsPodGroupSchedulingCycle()
 	state.Write(requestKey, r)
 	if best := k.narrow(ctx, state, pod, r, nodes); len(best) > 0 {
 		r.narrowed = true
@@ -162,11 +163,7 @@ func (k *Krux) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, info
 // filterBound: the scheduler filters a bound pod again when its CPU or memory is
 // resized; it must not count against itself.
 func (k *Krux) filterBound(r *request, pod *v1.Pod, info fwk.NodeInfo) *fwk.Status {
-	inv, status := k.usable(info)
-	if status != nil {
-		return status
-	}
-	if a := k.ask(r, k.countUse(inv, info, pod.UID)); a.code != fwk.Success {
+	if a := k.freshAnswer(r, info, pod.UID); a.code != fwk.Success {
 		return fwk.NewStatus(a.code, a.reason)
 	}
 	return nil
@@ -233,10 +230,15 @@ func (k *Krux) addAssumed(use *nodeUse, info fwk.NodeInfo, nodeName string, self
 }
 
 // nominees of equal or higher priority on the node; Filter has counted them.
+// Members of a pod group are nominated and placed at once: what is in the ledger
+// is charged already.
 func (k *Krux) nominees(pod *v1.Pod, nodeName string) []*v1.Pod {
 	var found []*v1.Pod
 	for _, pi := range k.handle.NominatedPodsForNode(nodeName) {
 		other := pi.GetPod()
+		if e := k.ledger.get(other.UID); e != nil && e.node == nodeName {
+			continue
+		}
 		if other.UID != pod.UID && corev1helpers.PodPriority(other) >= corev1helpers.PodPriority(pod) {
 			found = append(found, other)
 		}

@@ -24,6 +24,7 @@ type request struct {
 	// Set by PreFilter.
 	class    *class
 	narrowed bool // the framework sees only the best nodes
+	uncached bool // generations of NodeInfos do not tell changes: see views
 }
 
 // selection is which GPUs the pod may have, as the user wrote it, checked.

@@ -37,7 +37,10 @@ func (k *Krux) countUse(inv *nodeInventory, info fwk.NodeInfo, self types.UID) *
 		case pod.Spec.NodeName != "":
 			use.add(k.sharesOf(pod))
 		case asksForGPU(pod):
-			use.nominees = append(use.nominees, pod)
+			// A member of a pod group that is placed already comes again as nominee.
+			if e := k.ledger.get(pod.UID); e == nil || e.node != info.Node().Name {
+				use.nominees = append(use.nominees, pod)
+			}
 		}
 	}
 	k.reportOverlaps(info.Node(), use)

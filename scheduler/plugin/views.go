@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -13,7 +14,9 @@ import (
 // the last one. Nothing here is a second truth: a view is valid for one
 // generation of the NodeInfo (kube-scheduler numbers every change of a NodeInfo,
 // also of preemption's clones, differently) and for one state of the KruxNode,
-// and is counted anew from the pods otherwise.
+// and is counted anew from the pods otherwise. While a pod group is placed the
+// snapshot changes without a new generation (Snapshot.AssumePod puts the old one
+// back): then nothing is remembered.
 //
 // All methods may be called from any goroutine.
 type views struct {
@@ -104,6 +107,9 @@ func (k *Krux) viewOf(info fwk.NodeInfo) *view {
 
 // answerFor the request on the node as it is in the NodeInfo.
 func (k *Krux) answerFor(r *request, info fwk.NodeInfo) answer {
+	if r.uncached {
+		return k.freshAnswer(r, info, "")
+	}
 	v := k.viewOf(info)
 	if v.refusal != "" {
 		return answer{class: r.class, code: fwk.UnschedulableAndUnresolvable, reason: v.refusal}
@@ -119,6 +125,15 @@ func (k *Krux) answerFor(r *request, info fwk.NodeInfo) answer {
 	a := k.ask(r, v.use)
 	v.remember(known, a)
 	return a
+}
+
+// freshAnswer counts anew, and leaves out the pod itself.
+func (k *Krux) freshAnswer(r *request, info fwk.NodeInfo, self types.UID) answer {
+	inv, status := k.usable(info)
+	if status != nil {
+		return answer{class: r.class, code: status.Code(), reason: status.Message()}
+	}
+	return k.ask(r, k.countUse(inv, info, self))
 }
 
 // remember adds an answer; when another goroutine was faster, it is let go.

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Sourced by scripts/cluster. The control plane: certificates, identities, and the services etcd,
-# apiserver, controller-manager and scheduler in the space "control". Its network holds the bridge
+# apiserver, controller-manager, scheduler and webhook in the space "control". Its network holds the bridge
 # that joins the nodes; nothing of it is reachable from the machine's own network.
 
 CONTROL=$CLUSTER/control
@@ -77,6 +77,7 @@ make_identities() {
   identity admin admin system:masters
   identity controller-manager system:kube-controller-manager ''
   identity scheduler system:kube-scheduler ''
+  identity webhook krux:webhook ''
   for node; do
     identity "$node" "system:node:$node" system:nodes
     identity "$node-device-plugin" "krux-device-plugin:$node" krux:device-plugins
@@ -103,6 +104,8 @@ define_control_services() {
     --kubeconfig "$CONTROL/controller-manager.kubeconfig" --use-service-account-credentials \
     --service-account-private-key-file "$certificates/service-account.key" \
     --root-ca-file "$certificates/ca.crt" --leader-elect=false --bind-address 127.0.0.1 --profiling=false --authentication-skip-lookup
+  define_service control webhook "$KUBE_BIN/krux-webhook" --kubeconfig "$CONTROL/webhook.kubeconfig" \
+    --listen "$CONTROL_IP:9443" --url "https://$CONTROL_IP:9443" ${PROFILES:+--profiles "$PROFILES"}
   define_service control scheduler "$KUBE_BIN/krux-scheduler" --config "$CONTROL/scheduler.yaml" \
     --authentication-kubeconfig "$CONTROL/scheduler.kubeconfig" \
     --authorization-kubeconfig "$CONTROL/scheduler.kubeconfig" --authentication-skip-lookup --bind-address 127.0.0.1
@@ -129,6 +132,7 @@ start_control() {
 }
 
 api_ready() { kubectl get --raw /readyz >/dev/null 2>&1; }
+webhook_registered() { kubectl get mutatingwebhookconfiguration krux >/dev/null 2>&1; }
 accounts_ready() { kubectl get serviceaccount default >/dev/null 2>&1; }
 
 finish_control() {
@@ -138,4 +142,5 @@ finish_control() {
   kubectl apply -f "$KRUX_ROOT/deploy/manifests" >"$CONTROL/logs/manifests.log" 2>&1 ||
     die_with_log control manifests "the manifests of deploy/manifests were refused"
   start_service control scheduler
+  start_service control webhook
 }

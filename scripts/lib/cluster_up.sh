@@ -4,18 +4,21 @@
 NODES=1
 GPU=auto
 SIM_GPUS=1
+PROFILES=
 
 parse_up() {
   while (($# > 0)); do
     case $1 in
       --nodes) NODES=${2:?--nodes needs a number}; shift 2 ;;
       --gpu) GPU=${2:?--gpu needs auto, nvidia, sim or none}; shift 2 ;;
+      --profiles) PROFILES=${2:?--profiles needs a list}; shift 2 ;;
       --gpus) SIM_GPUS=${2:?--gpus needs a number}; shift 2 ;;
-      *) die "unknown argument '$1': up takes --nodes N, --gpu auto|nvidia|sim|none and --gpus N" ;;
+      *) die "unknown argument '$1': up takes --nodes N, --gpu auto|nvidia|sim|none, --gpus N and --profiles LIST" ;;
     esac
   done
   [[ $NODES =~ ^[1-9][0-9]?$ ]] || die "--nodes is '$NODES': use a number from 1 to 99"
   [[ $SIM_GPUS =~ ^([1-9]|1[0-6])$ ]] || die "--gpus is '$SIM_GPUS': use a number from 1 to 16"
+  [[ $PROFILES =~ ^[a-z,]*$ ]] || die "--profiles is '$PROFILES': use names with commas between them"
   case $GPU in
     auto) if [[ -e /dev/nvidiactl ]]; then GPU=nvidia; else GPU=sim; fi ;;
     nvidia) [[ -e /dev/nvidiactl ]] || die "--gpu nvidia: this machine has no /dev/nvidiactl, so no NVIDIA driver" ;;
@@ -47,7 +50,7 @@ cluster_up() {
   local options node names=()
   parse_up "$@"
   need_parts
-  options="--nodes $NODES --gpu $GPU --gpus $SIM_GPUS, $(if krux_runs; then echo with; else echo without; fi) Krux"
+  options="--nodes $NODES --gpu $GPU --gpus $SIM_GPUS${PROFILES:+ --profiles $PROFILES}, $(if krux_runs; then echo with; else echo without; fi) Krux"
   for ((node = 1; node <= NODES; node++)); do names+=("node-$node"); done
   if all_up; then
     [[ $(<"$CLUSTER/options") == "$options" ]] ||
@@ -57,6 +60,7 @@ cluster_up() {
     start_cluster "$options" "${names[@]}"
   fi
   for node in "${names[@]}"; do wait_for_node "$node"; done
+  wait_until 30 webhook_registered || die_with_log control webhook "the webhook has not registered"
   wait_until 30 accounts_ready || die_with_log control controller-manager "the namespace 'default' has no service account"
   step "the cluster is up: scripts/cluster kubectl get nodes"
 }

@@ -40,6 +40,23 @@ clean() {
 }
 trap clean EXIT
 
+# unguarded: pods of this case may name vendor runtimes' variables, which are denied otherwise.
+unguarded() {
+  kubectl label namespace default krux.io/guard=off --overwrite
+  trap 'kubectl label namespace default krux.io/guard- || true; clean' EXIT
+  eventually 20 "the label krux.io/guard=off has no effect" \
+    kubectl run probe --dry-run=server --image=krux.io/demo:1 --env=NVIDIA_VISIBLE_DEVICES=all
+}
+
+# without_webhook: what happens to pods that have not passed it.
+without_webhook() {
+  cluster stop control webhook
+  kubectl delete mutatingwebhookconfiguration krux
+  trap 'cluster start control webhook; clean' EXIT
+  eventually 20 "the webhook is still asked" kubectl run probe --dry-run=server --image=krux.io/demo:1 \
+    --overrides='{"spec":{"containers":[{"name":"probe","image":"krux.io/demo:1","resources":{"limits":{"krux.io/gpu":"1"}}}]}}'
+}
+
 # pod NAME [KEY=VALUE...]: makes a pod. gpu, gpumem, gpumem-percentage, gpucores: resources ("-" leaves
 # one out); class: RuntimeClass ("-" none); policy: compute policy; env: NAME:VALUE (repeat);
 # run: the shell command (default: facts, then sleep).

@@ -130,8 +130,10 @@ func (p *Plane) start() error {
 		"--secure-port", fmt.Sprint(port), "--bind-address", "127.0.0.1", "--cert-dir", p.Path("certs"),
 		"--token-auth-file", p.Path("tokens.csv"), "--service-account-issuer", "https://krux.test",
 		"--service-account-key-file", p.Path("sa.key"), "--service-account-signing-key-file", p.Path("sa.key"),
-		"--authorization-mode", "Node,RBAC", "--enable-admission-plugins", "NodeRestriction",
-		"--disable-admission-plugins", "ServiceAccount,TaintNodesByCondition", "--endpoint-reconciler-type", "none")
+		"--authorization-mode", "Node,RBAC", "--enable-admission-plugins", "NodeRestriction", "--allow-privileged",
+		"--disable-admission-plugins", "ServiceAccount,TaintNodesByCondition", "--endpoint-reconciler-type", "none",
+		// PodGroups are off by default in 1.37.
+		"--feature-gates", "GenericWorkload=true", "--runtime-config", "scheduling.k8s.io/v1beta1=true")
 	if err != nil {
 		return err
 	}
@@ -230,18 +232,19 @@ func (p *Plane) SchedulerConfig() (string, error) {
 	return strings.ReplaceAll(text, "leaderElect: true", "leaderElect: false"), nil
 }
 
-// StartScheduler starts the scheduler with a KubeSchedulerConfiguration.
-func (p *Plane) StartScheduler(config string) error {
+// StartScheduler starts the scheduler with a KubeSchedulerConfiguration and
+// further flags.
+func (p *Plane) StartScheduler(config string, flags ...string) error {
 	if err := os.WriteFile(p.Path("scheduler.yaml"), []byte(config), 0o600); err != nil {
 		return err
 	}
 	port := freePort()
 	p.SchedulerURL = fmt.Sprintf("https://127.0.0.1:%d", port)
 	var err error
-	p.scheduler, err = p.again("scheduler", "--config", p.Path("scheduler.yaml"), "-v=2",
+	p.scheduler, err = p.again("scheduler", append(flags, "--config", p.Path("scheduler.yaml"), "-v=2",
 		"--secure-port", fmt.Sprint(port), "--bind-address", "127.0.0.1", "--cert-dir", p.Path("scheduler-certs"),
 		"--authentication-skip-lookup", "--authorization-kubeconfig", p.Path("scheduler"),
-		"--authorization-always-allow-paths", "/healthz,/readyz,/livez,/metrics,/debug/*")
+		"--authorization-always-allow-paths", "/healthz,/readyz,/livez,/metrics,/debug/*")...)
 	return err
 }
 

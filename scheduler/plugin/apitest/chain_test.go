@@ -154,11 +154,7 @@ func TestHundredPodsToOneNode(t *testing.T) {
 
 func TestPreemptionFreesAGPUShareAndEvictsNobodyForNothing(t *testing.T) {
 	addNode(t, "n8", 1000)
-	admin := client(t, "admin")
-	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000}
-	if _, err := admin.SchedulingV1().PriorityClasses().Create(context.Background(), class, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	priorityClass(t, "high", 1000)
 	create(t, podOn("n8", "low", "gpu=1 gpumem=800 gpucores=10"))
 	waitBound(t, "low")
 	never := podOn("n8", "never", "gpu=1 gpumem=1001")
@@ -213,4 +209,15 @@ func TestPodsMessageIsInItsEvents(t *testing.T) {
 		}
 		return fmt.Errorf("%d events", len(events.Items))
 	})
+}
+
+// priorityClass until the end of the test.
+func priorityClass(t *testing.T, name string, value int32) {
+	t.Helper()
+	classes := client(t, "admin").SchedulingV1().PriorityClasses()
+	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
+	if _, err := classes.Create(context.Background(), class, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = classes.Delete(context.Background(), name, metav1.DeleteOptions{}) })
 }

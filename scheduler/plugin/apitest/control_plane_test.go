@@ -45,12 +45,12 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-func startScheduler() error {
+func startScheduler(flags ...string) error {
 	config, err := plane.SchedulerConfig()
 	if err != nil {
 		return err
 	}
-	return plane.StartScheduler(config)
+	return plane.StartScheduler(config, flags...)
 }
 
 func client(t *testing.T, token string) *kubernetes.Clientset {

@@ -7,7 +7,8 @@ check() {
   eventually 60 "pod $1 did not start" log_has "$1" end-of-list
   [[ $(kubectl logs "$1") == end-of-list ]] || fail "the container has: $(kubectl logs "$1")"
 }
+unguarded
 check no-grant
 cluster stop "$NODE" device-plugin
-trap 'cluster start "$NODE" device-plugin; clean' EXIT
+trap 'cluster start "$NODE" device-plugin; kubectl label namespace default krux.io/guard-; clean' EXIT
 check no-grant-no-plugin
