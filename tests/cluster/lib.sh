@@ -59,7 +59,7 @@ without_webhook() {
 
 # pod NAME [KEY=VALUE...]: makes a pod. gpu, gpumem, gpumem-percentage, gpucores: resources ("-" leaves
 # one out); class: RuntimeClass ("-" none); policy: compute policy; env: NAME:VALUE (repeat);
-# run: the shell command (default: facts, then sleep).
+# run: the shell command (default: facts, then sleep). EXTRA: another line of the spec.
 pod() {
   local name=$1 entry class=krux policy="" run="krux-demo facts && sleep 3600" limits="" env=""
   shift
@@ -88,6 +88,7 @@ spec:
   $([[ $class == - ]] || echo "runtimeClassName: $class")
   restartPolicy: Never
   terminationGracePeriodSeconds: 0
+  ${EXTRA:-}
   containers:
     - name: main
       image: krux.io/demo:1

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 )
 
 const grantAnnotation = "krux.io/grant"
@@ -172,4 +173,32 @@ func waitPending(t *testing.T, name, part string) {
 		}
 		return nil
 	})
+}
+
+// follow keeps the grants in force, and gives an error when a GPU is exceeded.
+func follow(held map[string]grant, event watch.Event, node string, gpuMiB uint64) error {
+	pod, ok := event.Object.(*v1.Pod)
+	if !ok || pod.Spec.NodeName != node {
+		return nil
+	}
+	if event.Type == watch.Deleted {
+		delete(held, string(pod.UID))
+		return nil
+	}
+	var g grant
+	if err := json.Unmarshal([]byte(pod.Annotations[grantAnnotation]), &g); err != nil {
+		return fmt.Errorf("pod %s: grant %q: %w", pod.Name, pod.Annotations[grantAnnotation], err)
+	}
+	held[string(pod.UID)] = g
+	memory := map[string]uint64{}
+	for _, g := range held {
+		for _, gpus := range g.Containers {
+			for _, gpu := range gpus {
+				if memory[gpu.UUID] += gpu.MemMiB; memory[gpu.UUID] > gpuMiB {
+					return fmt.Errorf("GPU %s: %d of %d MiB are granted", gpu.UUID, memory[gpu.UUID], gpuMiB)
+				}
+			}
+		}
+	}
+	return nil
 }
