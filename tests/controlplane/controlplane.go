@@ -47,6 +47,7 @@ var users = map[string]string{
 	"plugin":    `krux-device-plugin:n1,3,"krux:device-plugins"`,
 	"tenant":    `alice,4,"tenants"`,
 	"webhook":   `krux:webhook,5,""`,
+	"second":    `system:serviceaccount:krux-system:krux-scheduler,6,"system:serviceaccounts,system:authenticated"`,
 }
 
 // RunAs turns this process into krux-scheduler or krux-webhook when a Plane has
@@ -71,6 +72,7 @@ type Plane struct {
 	processes   []*exec.Cmd
 	scheduler   *exec.Cmd
 	webhook     *exec.Cmd
+	replicas    map[string]*exec.Cmd
 }
 
 // New starts etcd and the API server and installs deploy/manifests. root is
@@ -250,6 +252,10 @@ func (p *Plane) StartScheduler(config string, flags ...string) error {
 
 // again starts this program as another.
 func (p *Plane) again(as string, args ...string) (*exec.Cmd, error) {
+	return p.againLogged(as, as, args...)
+}
+
+func (p *Plane) againLogged(log, as string, args ...string) (*exec.Cmd, error) {
 	executable, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -258,7 +264,7 @@ func (p *Plane) again(as string, args ...string) (*exec.Cmd, error) {
 		return nil, err
 	}
 	defer os.Unsetenv(asCommand)
-	return p.command(as, executable, args...)
+	return p.command(log, executable, args...)
 }
 
 // StartWebhook starts the webhook with these flags; it registers itself.
@@ -282,6 +288,31 @@ func kill(cmd **exec.Cmd) {
 	}
 }
 
+// StartReplica starts a further scheduler; its log is NAME.log in the folder.
+func (p *Plane) StartReplica(name, config string) error {
+	file := p.Path(name + ".yaml")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		return err
+	}
+	cmd, err := p.againLogged(name, "scheduler", "--config", file, "-v=2", "--secure-port", fmt.Sprint(freePort()),
+		"--bind-address", "127.0.0.1", "--cert-dir", p.Path(name+"-certs"), "--authentication-skip-lookup",
+		"--authorization-kubeconfig", p.Path("scheduler"))
+	if p.replicas == nil {
+		p.replicas = map[string]*exec.Cmd{}
+	}
+	p.replicas[name] = cmd
+	return err
+}
+
+// KillReplica ends it as a crash would, and gives its log.
+func (p *Plane) KillReplica(name string) string {
+	cmd := p.replicas[name]
+	delete(p.replicas, name)
+	kill(&cmd)
+	log, _ := os.ReadFile(p.Path(name + ".log"))
+	return string(log)
+}
+
 // SchedulerPID is 0 when none runs.
 func (p *Plane) SchedulerPID() int {
 	if p.scheduler == nil {
@@ -297,6 +328,9 @@ func (p *Plane) KillScheduler() { kill(&p.scheduler) }
 func (p *Plane) Stop() {
 	p.KillScheduler()
 	p.KillWebhook()
+	for name := range p.replicas {
+		p.KillReplica(name)
+	}
 	for i := len(p.processes) - 1; i >= 0; i-- {
 		_ = p.processes[i].Process.Kill()
 		_ = p.processes[i].Wait()
