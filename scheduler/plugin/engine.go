@@ -11,6 +11,7 @@ import "C"
 import (
 	"errors"
 	"runtime"
+	"sync"
 	"unsafe"
 )
 
@@ -226,10 +227,41 @@ func (m *mix) pointer() *C.krux_mix {
 	return m.c
 }
 
-// learner counts the pods that arrive. One goroutine at a time.
+// learner counts the pods that arrive, and the cards that there are. Any
+// goroutine may call.
 type learner struct {
+	mu    sync.Mutex // guards the following
 	c     *C.krux_cluster
 	mixes uint64 // made so far
+	nodes map[string]uint32
+}
+
+// setNode tells of a node's cards; inv = nil: it has none any more. How many of
+// a model there are is what makes a model scarce; what is used of them does not
+// matter here.
+func (l *learner) setNode(name string, inv *nodeInventory) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	index, known := l.nodes[name]
+	if inv == nil {
+		if known {
+			C.krux_cluster_remove(l.c, C.uint32_t(index))
+		}
+		return
+	}
+	if !known {
+		if len(l.nodes) >= C.KRUX_MAX_NODES {
+			return
+		}
+		index = uint32(len(l.nodes))
+		l.nodes[name] = index
+	}
+	gpus := make([]gpuState, len(inv.gpus))
+	for i := range inv.gpus {
+		gpus[i] = newGPUState(&inv.gpus[i], 1)
+	}
+	var host C.krux_node
+	C.krux_cluster_set(l.c, C.uint32_t(index), &host, (*C.krux_gpu)(unsafe.Pointer(first(gpus))), C.size_t(len(gpus)))
 }
 
 func newLearner() (*learner, error) {
@@ -237,7 +269,7 @@ func newLearner() (*learner, error) {
 	if c == nil {
 		return nil, errors.New("no memory for the engine")
 	}
-	l := &learner{c: c}
+	l := &learner{c: c, nodes: map[string]uint32{}}
 	runtime.AddCleanup(l, func(c *C.krux_cluster) { C.krux_cluster_free(c) }, c)
 	return l, nil
 }
@@ -245,6 +277,8 @@ func newLearner() (*learner, error) {
 // learn tells of a pod that has arrived; r = nil: one that asks for no GPU. It
 // gives the new mix when it is time for one, else nil.
 func (l *learner) learn(r *request) *mix {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	var containers []C.krux_container
 	var ask C.krux_pod
 	if r != nil {

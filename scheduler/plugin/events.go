@@ -8,6 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -39,22 +41,41 @@ func hintPodGone(_ klog.Logger, _ *v1.Pod, oldObj, _ any) (fwk.QueueingHint, err
 // watchPods keeps the ledger in step with the API server.
 func (k *Krux) watchPods(ctx context.Context) error {
 	informer := k.handle.SharedInformerFactory().Core().V1().Pods().Informer()
-	learner, err := newLearner()
-	if err != nil {
-		return err
-	}
-	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { k.podArrived(learner, obj) },
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { k.podArrived(obj) },
 		UpdateFunc: func(oldObj, newObj any) { k.podChanged(oldObj.(*v1.Pod), newObj.(*v1.Pod)) },
 		DeleteFunc: k.podGone,
 	})
 	go k.activateWaiting(ctx)
+	go wait.UntilWithContext(ctx, k.sweepLedger, sweepEvery)
 	return err
+}
+
+// sweepEvery bounds how long an entry of a pod stays whose deletion came before
+// the entry: the cache that filters read may lag behind the events.
+const sweepEvery = 5 * time.Minute
+
+func (k *Krux) sweepLedger(ctx context.Context) {
+	factory := k.handle.SharedInformerFactory().Core().V1().Pods()
+	if !factory.Informer().HasSynced() {
+		return
+	}
+	pods, err := factory.Lister().List(labels.Everything())
+	if err != nil {
+		return
+	}
+	there := make(map[types.UID]bool, len(pods))
+	for _, pod := range pods {
+		there[pod.UID] = true
+	}
+	if gone := k.ledger.keepOnly(there); gone > 0 {
+		klog.FromContext(ctx).V(2).Info("Krux: entries of pods that are gone were removed from the ledger", "count", gone)
+	}
 }
 
 // podArrived lets the engine learn what pods are typical here. At the start
 // these are the pods that are there: the mix survives a restart.
-func (k *Krux) podArrived(l *learner, obj any) {
+func (k *Krux) podArrived(obj any) {
 	pod, ok := obj.(*v1.Pod)
 	if !ok {
 		return
@@ -66,10 +87,19 @@ func (k *Krux) podArrived(l *learner, obj any) {
 			return
 		}
 	}
-	if m := l.learn(r); m != nil {
-		k.mix.Store(m)
+	if m := k.learner.learn(r); m != nil {
+		k.newestMix = m
+	}
+	// A new mix makes every remembered answer stale: in a burst of pods that would
+	// cost more than the newer mix is worth.
+	if now := time.Now(); k.newestMix != nil && now.Sub(k.mixAdopted) >= mixEvery {
+		k.mix.Store(k.newestMix)
+		k.newestMix, k.mixAdopted = nil, now
 	}
 }
+
+// mixEvery is how often the engine's knowledge of typical pods may change.
+const mixEvery = 30 * time.Second
 
 func (k *Krux) podChanged(old, now *v1.Pod) {
 	if now.Spec.NodeName != "" {

@@ -20,14 +20,17 @@ const Name = "Krux"
 
 // Krux is the plugin.
 type Krux struct {
-	handle    fwk.Handle
-	inventory *inventory
-	ledger    *ledger
-	views     *views
-	defaults  policies
-	wide      marks               // pods whose next try is over all nodes
-	mix       atomic.Pointer[mix] // learnt; nil = the shipped one
-	activate  chan struct{}       // asks for the waiting Krux pods to be tried again
+	handle     fwk.Handle
+	inventory  *inventory
+	ledger     *ledger
+	views      *views
+	defaults   policies
+	wide       marks // pods whose next try is over all nodes
+	learner    *learner
+	newestMix  *mix // not yet adopted; like the next one of the pod events' goroutine
+	mixAdopted time.Time
+	mix        atomic.Pointer[mix] // learnt; nil = the shipped one
+	activate   chan struct{}       // asks for the waiting Krux pods to be tried again
 
 	mu             sync.Mutex // guards the following
 	lastGeneration uint64
@@ -68,8 +71,13 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugi
 
 // newKrux is New without the KruxNode watch: tests fill the inventory.
 func newKrux(ctx context.Context, handle fwk.Handle, defaults policies) (*Krux, error) {
+	learner, err := newLearner()
+	if err != nil {
+		return nil, fmt.Errorf("plugin Krux: %w", err)
+	}
 	k := &Krux{
 		handle:   handle,
+		learner:  learner,
 		ledger:   newLedger(),
 		views:    newViews(),
 		defaults: defaults,
@@ -79,6 +87,7 @@ func newKrux(ctx context.Context, handle fwk.Handle, defaults policies) (*Krux, 
 	totals := newTotals(handle.ClientSet(), k)
 	k.inventory = newInventory(func(node string) {
 		k.askActivation()
+		learner.setNode(node, k.inventory.of(node))
 		totals.check(node)
 	})
 	if err := k.watchPods(ctx); err != nil {

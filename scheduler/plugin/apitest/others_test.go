@@ -116,10 +116,15 @@ func TestCordonedGPUTakesNobody(t *testing.T) {
 		}
 	}
 	annotate(`"` + uuidOf(0) + `"`)
-	create(t, podOn("c1", "a", "gpu=1 gpumem=600"))
-	if g := waitBound(t, "a"); g.Containers["main"][0].UUID != uuidOf(1) {
-		t.Errorf("grant: %+v", g)
-	}
+	// The scheduler sees the annotation a moment later.
+	eventually(t, "newcomers keep off the cordoned card", func() error {
+		create(t, podOn("c1", "a", "gpu=1 gpumem=600"))
+		if g := waitBound(t, "a"); g.Containers["main"][0].UUID != uuidOf(1) {
+			remove(t, "a")
+			return fmt.Errorf("grant: %+v", g)
+		}
+		return nil
+	})
 	create(t, podOn("c1", "b", "gpu=1 gpumem=600"))
 	waitPending(t, "b", "200 MiB short")
 	create(t, podOn("c1", "two", "gpu=2 gpumem=10"))
