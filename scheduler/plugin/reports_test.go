@@ -53,6 +53,7 @@ func TestTerminatingPodsStillCount(t *testing.T) {
 	f.show(old)
 	f.refused(podOf("new", "gpu=1 gpumem=1"), "n")
 	f.forget(old)
+	f.k.podGone(old)
 	f.place(podOf("new", "gpu=2"), "n")
 }
 
