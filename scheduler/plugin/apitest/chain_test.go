@@ -220,4 +220,11 @@ func priorityClass(t *testing.T, name string, value int32) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = classes.Delete(context.Background(), name, metav1.DeleteOptions{}) })
+	// Admission reads classes from a cache that follows a moment later.
+	eventually(t, "priority class "+name+" is known", func() error {
+		pod := podOn("", "probe-"+name, "")
+		pod.Spec.PriorityClassName = name
+		_, err := tryCreate(t, "default", pod, true)
+		return err
+	})
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // The scheduler is killed and started again at random moments while pods come
-// and go (KRUX_RESTARTS, 10 in CI; the release was tested with 100). No GPU is
+// and go (KRUX_RESTARTS of them, 10 when it is not set). No GPU is
 // ever granted twice, and in the end all room is used.
 func TestSchedulerRestartedAtRandomMoments(t *testing.T) {
 	restarts := 10
