@@ -2,6 +2,7 @@
 #include "sim/cuda/array.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "sim/cuda/capture.h"
 #include "sim/cuda/memory.h"
@@ -13,7 +14,12 @@ using krux::sim::MipmappedArray;
 
 namespace {
 
-constexpr size_t kMaxExtent = 1 << 20;
+// Of an H200: what has one dimension may be wider than what has two.
+constexpr size_t kMaxExtent = 131072;
+constexpr unsigned kKnownFlags = CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST |
+                                 CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_TEXTURE_GATHER |
+                                 CUDA_ARRAY3D_DEPTH_TEXTURE | CUDA_ARRAY3D_COLOR_ATTACHMENT |
+                                 CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING;
 
 size_t FormatBytes(CUarray_format format) {
   switch (format) {
@@ -37,7 +43,11 @@ size_t FormatBytes(CUarray_format format) {
 bool Shape(const CUDA_ARRAY3D_DESCRIPTOR& d, Array* array) {
   const bool has_channels = d.NumChannels == 1 || d.NumChannels == 2 || d.NumChannels == 4;
   if (d.Width == 0 || d.Width > kMaxExtent || d.Height > kMaxExtent || d.Depth > kMaxExtent ||
-      !has_channels || (d.Depth > 0 && d.Height == 0 && (d.Flags & CUDA_ARRAY3D_LAYERED) == 0)) {
+      !has_channels || FormatBytes(d.Format) == 0 || (d.Flags & ~kKnownFlags) != 0 ||
+      (d.Depth > 0 && d.Height == 0 && (d.Flags & CUDA_ARRAY3D_LAYERED) == 0)) {
+    return false;
+  }
+  if ((d.Flags & CUDA_ARRAY3D_CUBEMAP) != 0 && (d.Width != d.Height || d.Depth % 6 != 0)) {
     return false;
   }
   array->descriptor = d;
@@ -48,7 +58,7 @@ bool Shape(const CUDA_ARRAY3D_DESCRIPTOR& d, Array* array) {
 // Has no memory of its own until some is mapped (which is not simulated): it can be asked how much
 // it would need, and destroyed.
 bool IsDeferred(const CUDA_ARRAY3D_DESCRIPTOR& descriptor) {
-  return (descriptor.Flags & CUDA_ARRAY3D_DEFERRED_MAPPING) != 0;
+  return (descriptor.Flags & (CUDA_ARRAY3D_DEFERRED_MAPPING | CUDA_ARRAY3D_SPARSE)) != 0;
 }
 
 constexpr size_t kRequirementAlignment = 64 * 1024;
@@ -64,9 +74,8 @@ CUresult Create(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR& descriptor) {
   KRUX_SIM_CONTEXT(context);
   Array shape;
   if (out == nullptr || !Shape(descriptor, &shape)) return CUDA_ERROR_INVALID_VALUE;
-  if (shape.element_bytes == 0) return CUDA_ERROR_NOT_SUPPORTED;
   if (const CUresult r = krux::sim::CheckAllowedInCapture(); r != CUDA_SUCCESS) return r;
-  // Three extents of at most 2^20 and 16 bytes an element could wrap.
+  // Three extents of at most 2^17 and 16 bytes an element could wrap.
   const uint64_t plane = uint64_t{shape.row_bytes()} * shape.rows();
   if (plane > (uint64_t{1} << 40) / shape.layers()) return CUDA_ERROR_OUT_OF_MEMORY;
   CUdeviceptr address = 0;
@@ -82,6 +91,23 @@ CUresult Create(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR& descriptor) {
   array->address = address;
   *out = reinterpret_cast<CUarray>(array);
   return CUDA_SUCCESS;
+}
+
+// Down to one element.
+unsigned MostLevels(const CUDA_ARRAY3D_DESCRIPTOR& d) {
+  const size_t depth = (d.Flags & CUDA_ARRAY3D_LAYERED) == 0 ? d.Depth : 0;
+  return static_cast<unsigned>(std::bit_width(std::max({d.Width, d.Height, depth})));
+}
+
+// What one tile of a sparse array is: 64 KiB. Elements of 4 bytes as seen on an H200.
+bool TileOf(const Array& array, CUDA_ARRAY_SPARSE_PROPERTIES* out) {
+  if ((array.descriptor.Flags & CUDA_ARRAY3D_SPARSE) == 0 || array.element_bytes != 4) return false;
+  *out = {};
+  const bool is_3d = array.descriptor.Depth > 0;
+  out->tileExtent.width = is_3d ? 32 : 128;
+  out->tileExtent.height = is_3d ? 32 : 128;
+  out->tileExtent.depth = is_3d ? 16 : 1;
+  return true;
 }
 
 CUDA_ARRAY3D_DESCRIPTOR LevelOf(CUDA_ARRAY3D_DESCRIPTOR d, unsigned level) {
@@ -157,11 +183,10 @@ CUresult CUDAAPI cuMipmappedArrayCreate(CUmipmappedArray* out,
                                         unsigned int levels) {
   KRUX_SIM_CONTEXT(context);
   Array shape;
-  if (out == nullptr || descriptor == nullptr || levels == 0 || levels > 21 ||
-      !Shape(*descriptor, &shape)) {
+  if (out == nullptr || descriptor == nullptr || !Shape(*descriptor, &shape)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (shape.element_bytes == 0) return CUDA_ERROR_NOT_SUPPORTED;
+  levels = std::clamp(levels, 1U, MostLevels(*descriptor));
   auto* mipmap = krux::sim::Make<MipmappedArray>();
   mipmap->device = context->device;
   uint64_t bytes = 0;
@@ -209,4 +234,19 @@ CUresult CUDAAPI cuMipmappedArrayDestroy(CUmipmappedArray handle) {
   for (Array* array : mipmap->levels) krux::sim::Bury(array);
   krux::sim::Bury(mipmap);
   return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES* out, CUarray handle) {
+  KRUX_SIM_READY();
+  const Array* array = Checked<Array>(handle);
+  if (array == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  return out != nullptr && TileOf(*array, out) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+// Planes are parts of video formats, which no array here has.
+CUresult CUDAAPI cuArrayGetPlane(CUarray* plane, CUarray handle, unsigned int) {
+  KRUX_SIM_READY();
+  if (Checked<Array>(handle) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (plane != nullptr) *plane = nullptr;
+  return CUDA_ERROR_INVALID_VALUE;
 }

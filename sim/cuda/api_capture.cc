@@ -36,7 +36,7 @@ CUresult CaptureInfo(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t*
   Stream* stream = FindStream(handle, context);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (const CUresult r = CheckLegacyUse(stream); r != CUDA_SUCCESS) return r;
+  if (IsLegacyInUse(stream)) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   const CaptureState state = StateOfCapture(stream);
   *status = state.status;
   if (state.status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return CUDA_SUCCESS;
@@ -66,10 +66,13 @@ CUresult CUDAAPI cuStreamEndCapture(CUstream handle, CUgraph* out) {
   KRUX_SIM_CONTEXT(context);
   Stream* stream = FindStream(handle, context);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Graph* graph = nullptr;
   const CUresult result = EndCapture(stream, &graph);
-  *out = reinterpret_cast<CUgraph>(graph);
+  if (out != nullptr) {
+    *out = reinterpret_cast<CUgraph>(graph);
+  } else if (graph != nullptr) {
+    DestroyGraph(graph);
+  }
   return result;
 }
 
@@ -96,10 +99,8 @@ CUresult CUDAAPI cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatu
 
 CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   KRUX_SIM_READY();
-  if (mode == nullptr || *mode < CU_STREAM_CAPTURE_MODE_GLOBAL ||
-      *mode > CU_STREAM_CAPTURE_MODE_RELAXED) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  // The real driver takes a mode that it does not know, too.
+  if (mode == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::swap(*mode, krux::sim::ThisThread().capture_mode);
   return CUDA_SUCCESS;
 }

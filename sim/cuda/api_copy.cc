@@ -5,28 +5,34 @@
 #include "sim/cuda/copy.h"
 
 using krux::sim::CopyLinear;
+using krux::sim::DeviceSideOf;
 using krux::sim::Fill;
-using krux::sim::HostSide;
+using krux::sim::HostSideOf;
 using krux::sim::RunCopy;
 using krux::sim::Side;
-using krux::sim::SideOf;
 
 namespace {
 
 CUresult FromHost(CUstream stream, CUdeviceptr to, const void* from, size_t bytes, bool waits) {
   KRUX_SIM_READY();
-  Side side;
+  Side to_side;
+  Side from_side;
   if (bytes == 0) return CUDA_SUCCESS;
-  if (to == 0 || from == nullptr || !SideOf(to, bytes, &side)) return CUDA_ERROR_INVALID_VALUE;
-  return RunCopy(stream, side, HostSide(from), {bytes, 1, 1}, waits);
+  if (!DeviceSideOf(to, bytes, &to_side) || !HostSideOf(from, bytes, &from_side)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  return RunCopy(stream, to_side, from_side, {bytes, 1, 1}, waits);
 }
 
 CUresult ToHost(CUstream stream, void* to, CUdeviceptr from, size_t bytes, bool waits) {
   KRUX_SIM_READY();
-  Side side;
+  Side to_side;
+  Side from_side;
   if (bytes == 0) return CUDA_SUCCESS;
-  if (to == nullptr || from == 0 || !SideOf(from, bytes, &side)) return CUDA_ERROR_INVALID_VALUE;
-  return RunCopy(stream, HostSide(to), side, {bytes, 1, 1}, waits);
+  if (!DeviceSideOf(from, bytes, &from_side) || !HostSideOf(to, bytes, &to_side)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  return RunCopy(stream, to_side, from_side, {bytes, 1, 1}, waits);
 }
 
 }  // namespace
@@ -65,6 +71,26 @@ CUresult CUDAAPI cuMemcpyPeer(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcon
 CUresult CUDAAPI cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext,
                                    size_t bytes, CUstream stream) {
   return CopyLinear(stream, to, from, bytes, false);
+}
+
+// Copies of one batch may run in any order; here they run one after another.
+CUresult CUDAAPI cuMemcpyBatchAsync_v2(CUdeviceptr* to, CUdeviceptr* from, size_t* sizes,
+                                       size_t count, CUmemcpyAttributes* attributes,
+                                       size_t* attribute_indices, size_t attribute_count,
+                                       CUstream stream) {
+  KRUX_SIM_CONTEXT(context);
+  krux::sim::Stream* found = FindStream(stream, context);
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (found->is_legacy || to == nullptr || from == nullptr || sizes == nullptr || count == 0 ||
+      attributes == nullptr || attribute_indices == nullptr || attribute_count == 0 ||
+      attribute_count > count) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const CUresult result = CopyLinear(stream, to[i], from[i], sizes[i], false);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t count) {

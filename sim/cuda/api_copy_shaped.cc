@@ -6,7 +6,7 @@
 
 using krux::sim::Array;
 using krux::sim::Checked;
-using krux::sim::HostSide;
+using krux::sim::HostSideOf;
 using krux::sim::RunCopy;
 using krux::sim::Shape;
 using krux::sim::Side;
@@ -49,9 +49,12 @@ bool LinearSide(const End& end, const Shape& shape, Side* side) {
   }
   const size_t offset = end.z * pitch * height + end.y * pitch + end.x;
   const size_t bytes = (shape.layers - 1) * pitch * height + (shape.rows - 1) * pitch + shape.width;
+  if (end.height != 0 && end.height < shape.rows + end.y) return false;
   if (end.type == CU_MEMORYTYPE_HOST) {
-    if (end.host == nullptr) return false;
-    *side = HostSide(static_cast<const char*>(end.host) + offset);
+    const bool is_there = end.host != nullptr;
+    if (!is_there || !HostSideOf(static_cast<const char*>(end.host) + offset, bytes, side)) {
+      return false;
+    }
   } else if (end.device == 0 || !SideOf(end.device + offset, bytes, side)) {
     return false;
   }

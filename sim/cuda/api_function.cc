@@ -64,6 +64,9 @@ CUresult Attribute(int* value, CUfunction_attribute attribute, const Function& f
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
       *value = function.binary_version;
       return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
+      *value = static_cast<int>(function.constant_bytes);
+      return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
       *value = function.max_dynamic_shared_bytes;
       return CUDA_SUCCESS;
@@ -225,7 +228,10 @@ CUresult CUDAAPI cuOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, CUfuncti
   if (bytes == nullptr || blocks <= 0 || block_size <= 0) return CUDA_ERROR_INVALID_VALUE;
   const SharedLimits limits = SharedOf(context->device->card());
   const int share = limits.per_multiprocessor / blocks / 128 * 128 - 1024;
-  const int left = std::min(share, limits.per_block) - static_cast<int>(function->shared_bytes);
+  // No more than the kernel may ask for now.
+  const int left = std::min({share - static_cast<int>(function->shared_bytes),
+                             limits.per_block - static_cast<int>(function->shared_bytes),
+                             function->max_dynamic_shared_bytes});
   *bytes = static_cast<size_t>(std::max(left, 0));
   return CUDA_SUCCESS;
 }

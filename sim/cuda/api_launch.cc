@@ -6,6 +6,7 @@
 #include "sim/cuda/launch.h"
 #include "sim/cuda/memory.h"
 #include "sim/cuda/module.h"
+#include "sim/cuda/thread_state.h"
 
 using krux::sim::Checked;
 using krux::sim::Context;
@@ -18,38 +19,28 @@ using krux::sim::Work;
 
 namespace {
 
-// A launch that needs more local memory per thread than any before makes the context's local memory
-// grow, for all threads that the card can hold. Seen on an H200: 8 KiB a thread took 1848 MiB,
-// which is (8192 - 1024) bytes for each of 132 x 2048 threads.
-CUresult GrowLocalMemory(Context* context, const Function& function) {
-  if (function.local_bytes <= context->local_bytes_per_thread.load(std::memory_order_relaxed)) {
-    return CUDA_SUCCESS;
-  }
-  const std::lock_guard<std::mutex> lock(context->mutex);
-  const size_t before = context->local_bytes_per_thread.load();
-  if (function.local_bytes <= before) return CUDA_SUCCESS;
-  const krux::sim::Card& card = context->device->card();
-  const uint64_t threads = uint64_t{card.multiprocessors} * card.threads_per_multiprocessor;
-  const uint64_t bytes = krux::sim::RoundToChunk((function.local_bytes - before) * threads);
-  if (!context->device->memory().Charge(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
-  context->local_memory_bytes.fetch_add(bytes);
-  context->local_bytes_per_thread.store(function.local_bytes);
-  return CUDA_SUCCESS;
-}
-
 CUresult Launch(CUfunction handle, const LaunchShape& shape, CUstream stream_handle,
                 void** parameters, void** extra) {
   KRUX_SIM_CONTEXT(context);
   Function* function = Checked<Function>(handle);
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   Stream* stream = FindStream(stream_handle, context);
-  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (stream == nullptr || stream->context != context) return CUDA_ERROR_INVALID_HANDLE;
   if (!IsValidLaunch(shape, *function)) return CUDA_ERROR_INVALID_VALUE;
-  const void* packed = krux::sim::PackedParameters(extra);
+  const void* packed = nullptr;
+  if (extra != nullptr) {
+    if (parameters != nullptr) return CUDA_ERROR_INVALID_VALUE;
+    packed = krux::sim::PackedParameters(extra);
+    if (krux::sim::PackedBytes(extra) > function->parameter_bytes) {
+      return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+    }
+  }
   if (!function->parameters.empty() && parameters == nullptr && packed == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (const CUresult r = GrowLocalMemory(context, *function); r != CUDA_SUCCESS) return r;
+  if (const CUresult r = krux::sim::GrowLocalMemory(context, function->local_bytes);
+      r != CUDA_SUCCESS)
+    return r;
   if (stream->capture.load(std::memory_order_relaxed) != nullptr || function->computes != nullptr) {
     return krux::sim::Enqueue(stream, KernelWork(context, handle, shape, parameters, packed));
   }
@@ -65,9 +56,62 @@ CUresult Launch(CUfunction handle, const LaunchShape& shape, CUstream stream_han
   return SubmitTo(stream, std::move(operation));
 }
 
+// Cooperative blocks must all be on the card at once.
+CUresult CheckCooperative(CUfunction function, uint64_t blocks, uint64_t threads,
+                          unsigned shared_bytes) {
+  KRUX_SIM_CONTEXT(context);
+  int per_processor = 0;
+  if (threads == 0 || threads > 1024) return CUDA_ERROR_INVALID_VALUE;
+  const CUresult result = cuOccupancyMaxActiveBlocksPerMultiprocessor(
+      &per_processor, function, static_cast<int>(threads), shared_bytes);
+  if (result != CUDA_SUCCESS) return result;
+  return blocks > static_cast<uint64_t>(per_processor) * context->device->card().multiprocessors
+             ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
+             : CUDA_SUCCESS;
+}
+
+CUresult CheckCluster(const CUlaunchAttributeValue& value, const CUlaunchConfig& config,
+                      CUfunction handle) {
+  const auto& size = value.clusterDim;
+  const Function* function = Checked<Function>(handle);
+  if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const uint64_t blocks = uint64_t{size.x} * size.y * size.z;
+  if (blocks == 0) return CUDA_ERROR_INVALID_VALUE;
+  const bool divides = config.gridDimX % size.x == 0 && config.gridDimY % size.y == 0 &&
+                       config.gridDimZ % size.z == 0;
+  return blocks > (function->allows_large_clusters ? 16U : 8U) || !divides
+             ? CUDA_ERROR_INVALID_CLUSTER_SIZE
+             : CUDA_SUCCESS;
+}
+
+CUresult CheckAttribute(const CUlaunchAttribute& attribute, const CUlaunchConfig& config,
+                        CUfunction function) {
+  if (attribute.id < 0 || attribute.id >= CU_LAUNCH_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
+  if (attribute.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+    return CheckCluster(attribute.value, config, function);
+  }
+  if (attribute.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE && attribute.value.cooperative != 0) {
+    return CheckCooperative(function, uint64_t{config.gridDimX} * config.gridDimY * config.gridDimZ,
+                            uint64_t{config.blockDimX} * config.blockDimY * config.blockDimZ,
+                            config.sharedMemBytes);
+  }
+  return CUDA_SUCCESS;
+}
+
+// While it lives, the thread runs a function of the program's that may not call the driver.
+struct CallBan {
+  CallBan() { krux::sim::ThisThread().in_host_function = true; }
+  ~CallBan() { krux::sim::ThisThread().in_host_function = false; }
+  CallBan(const CallBan&) = delete;
+  CallBan& operator=(const CallBan&) = delete;
+};
+
 struct HostFunction : krux::sim::Action {
   HostFunction(CUhostFn function, void* user_data) : fn(function), data(user_data) {}
-  void Run() override { fn(data); }
+  void Run() override {
+    const CallBan ban;
+    fn(data);
+  }
   bool IsHostFunction() const override { return true; }
   CUhostFn fn;
   void* data;
@@ -106,7 +150,13 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned int grid_x, unsign
 CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function,
                                   void** parameters, void** extra) {
   KRUX_SIM_READY();
-  if (config == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (config == nullptr || (config->numAttrs > 0 && config->attrs == nullptr)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    const CUresult result = CheckAttribute(config->attrs[i], *config, function);
+    if (result != CUDA_SUCCESS) return result;
+  }
   return Launch(function,
                 {{config->gridDimX, config->gridDimY, config->gridDimZ},
                  {config->blockDimX, config->blockDimY, config->blockDimZ},
@@ -119,17 +169,9 @@ CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction function, unsigned int gri
                                            unsigned int block_x, unsigned int block_y,
                                            unsigned int block_z, unsigned int shared_bytes,
                                            CUstream stream, void** parameters) {
-  KRUX_SIM_CONTEXT(context);
-  int per_processor = 0;
-  const uint64_t threads = uint64_t{block_x} * block_y * block_z;
-  if (threads == 0 || threads > 1024) return CUDA_ERROR_INVALID_VALUE;
-  const CUresult result = cuOccupancyMaxActiveBlocksPerMultiprocessor(
-      &per_processor, function, static_cast<int>(threads), shared_bytes);
+  const CUresult result = CheckCooperative(function, uint64_t{grid_x} * grid_y * grid_z,
+                                           uint64_t{block_x} * block_y * block_z, shared_bytes);
   if (result != CUDA_SUCCESS) return result;
-  const uint64_t blocks = uint64_t{grid_x} * grid_y * grid_z;
-  if (blocks > static_cast<uint64_t>(per_processor) * context->device->card().multiprocessors) {
-    return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
-  }
   return Launch(function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes},
                 stream, parameters, nullptr);
 }

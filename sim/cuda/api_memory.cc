@@ -8,6 +8,7 @@
 #include "sim/cuda/graph_memory.h"
 #include "sim/cuda/memory.h"
 #include "sim/cuda/pool.h"
+#include "sim/cuda/vmm.h"
 
 using krux::sim::Allocation;
 using krux::sim::CheckAllowedInCapture;
@@ -18,16 +19,17 @@ using krux::sim::TheHostMemory;
 
 CUresult CUDAAPI cuMemGetInfo_v2(size_t* free, size_t* total) {
   KRUX_SIM_CONTEXT(context);
-  if (free == nullptr || total == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Device* device = context->device;
-  *free = device->state()->FreeMemory(device->card_index());
-  *total = device->card().usable_bytes();
+  if (free != nullptr) *free = device->state()->FreeMemory(device->card_index());
+  if (total != nullptr) *total = device->card().usable_bytes();
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuMemAlloc_v2(CUdeviceptr* out, size_t bytes) {
   KRUX_SIM_CONTEXT(context);
-  if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = 0;
+  if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult r = CheckAllowedInCapture(); r != CUDA_SUCCESS) return r;
   return context->device->memory().Allocate(context, bytes, MemoryKind::kLinear, out);
 }
@@ -39,17 +41,18 @@ CUresult CUDAAPI cuMemAllocPitch_v2(CUdeviceptr* out, size_t* pitch, size_t widt
                                     unsigned int element_bytes) {
   KRUX_SIM_CONTEXT(context);
   constexpr size_t kPitch = 512;
-  if (out == nullptr || pitch == nullptr || width == 0 || height == 0 || width > SIZE_MAX / 2 ||
+  if (out == nullptr || pitch == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = 0;
+  *pitch = 0;
+  if (width == 0 || height == 0 || width > SIZE_MAX / 2 ||
       (element_bytes != 4 && element_bytes != 8 && element_bytes != 16)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (const CUresult r = CheckAllowedInCapture(); r != CUDA_SUCCESS) return r;
   const size_t rounded = (width + kPitch - 1) / kPitch * kPitch;
+  *pitch = rounded;
   if (height > SIZE_MAX / rounded) return CUDA_ERROR_OUT_OF_MEMORY;
-  const CUresult result =
-      context->device->memory().Allocate(context, rounded * height, MemoryKind::kLinear, out);
-  if (result == CUDA_SUCCESS) *pitch = rounded;
-  return result;
+  return context->device->memory().Allocate(context, rounded * height, MemoryKind::kLinear, out);
 }
 
 CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr* out, size_t bytes, unsigned int flags) {
@@ -73,6 +76,7 @@ CUresult CUDAAPI cuMemFree_v2(CUdeviceptr address) {
   if (!krux::sim::FindAllocation(address, &allocation) || allocation.address != address) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+  if (allocation.is_global) return CUDA_ERROR_INVALID_VALUE;
   // As with the real driver, work that may use the memory ends before it goes.
   switch (allocation.kind) {
     case MemoryKind::kLinear:
@@ -95,7 +99,8 @@ CUresult CUDAAPI cuMemFree_v2(CUdeviceptr address) {
 CUresult CUDAAPI cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr address) {
   KRUX_SIM_CONTEXT(context);
   Allocation allocation;
-  if (context == nullptr || !krux::sim::FindAllocation(address, &allocation)) {
+  if (context == nullptr || !krux::sim::FindAllocation(address, &allocation) ||
+      (allocation.kind == MemoryKind::kReserved && !krux::sim::IsMapped(address, 1))) {
     return CUDA_ERROR_NOT_FOUND;
   }
   if (base != nullptr) *base = allocation.address;
@@ -107,8 +112,11 @@ CUresult CUDAAPI cuMemHostAlloc(void** out, size_t bytes, unsigned int flags) {
   KRUX_SIM_CONTEXT(context);
   constexpr unsigned kKnown =
       CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
-  if (out == nullptr || bytes == 0 || (flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
-  return TheHostMemory().Allocate(context, bytes, MemoryKind::kHost, out);
+  if (out == nullptr || (flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult r = CheckAllowedInCapture(); r != CUDA_SUCCESS) return r;
+  *out = nullptr;
+  if (bytes == 0) return CUDA_SUCCESS;
+  return TheHostMemory().Allocate(context, bytes, MemoryKind::kHost, out, flags);
 }
 
 CUresult CUDAAPI cuMemAllocHost_v2(void** out, size_t bytes) {
@@ -120,14 +128,19 @@ CUresult CUDAAPI cuMemAllocHost(void** out, unsigned int bytes) {
 
 CUresult CUDAAPI cuMemFreeHost(void* pointer) {
   KRUX_SIM_CONTEXT(context);
+  if (pointer == nullptr) return CUDA_SUCCESS;
   if (pointer == nullptr) return CUDA_ERROR_INVALID_VALUE;
   SynchronizeContext(context);
   return TheHostMemory().Free(pointer, MemoryKind::kHost);
 }
 
-CUresult CUDAAPI cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned int) {
+CUresult CUDAAPI cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned int flags) {
   KRUX_SIM_CONTEXT(context);
-  return TheHostMemory().Register(context, pointer, bytes);
+  // Memory of other devices (IOMEMORY) is not there to be registered.
+  constexpr unsigned kKnown =
+      CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_READ_ONLY;
+  if ((flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
+  return TheHostMemory().Register(context, pointer, bytes, flags & CU_MEMHOSTREGISTER_PORTABLE);
 }
 CUresult CUDAAPI cuMemHostRegister(void* pointer, size_t bytes, unsigned int flags) {
   return cuMemHostRegister_v2(pointer, bytes, flags);
@@ -135,6 +148,7 @@ CUresult CUDAAPI cuMemHostRegister(void* pointer, size_t bytes, unsigned int fla
 
 CUresult CUDAAPI cuMemHostUnregister(void* pointer) {
   KRUX_SIM_CONTEXT(context);
+  if (pointer == nullptr) return CUDA_ERROR_INVALID_VALUE;
   SynchronizeContext(context);
   return TheHostMemory().Unregister(pointer);
 }
@@ -158,35 +172,6 @@ CUresult CUDAAPI cuMemHostGetFlags(unsigned int* flags, void* pointer) {
       !TheHostMemory().Find(reinterpret_cast<CUdeviceptr>(pointer), &allocation)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  *flags = CU_MEMHOSTALLOC_DEVICEMAP;
+  *flags = allocation.flags | CU_MEMHOSTALLOC_DEVICEMAP;
   return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuMemPrefetchAsync_v2(CUdeviceptr address, size_t, CUmemLocation location,
-                                       unsigned int, CUstream) {
-  KRUX_SIM_CONTEXT(context);
-  Allocation allocation;
-  if (context == nullptr || !TheHostMemory().Find(address, &allocation) ||
-      allocation.kind != MemoryKind::kManaged) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  if (location.type == CU_MEM_LOCATION_TYPE_DEVICE) TheHostMemory().TouchOnDevice(address);
-  return CUDA_SUCCESS;
-}
-CUresult CUDAAPI cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice device,
-                                    CUstream stream) {
-  CUmemLocation location{};
-  location.type = device == CU_DEVICE_CPU ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE;
-  location.id = device;
-  return cuMemPrefetchAsync_v2(address, bytes, location, 0, stream);
-}
-
-CUresult CUDAAPI cuMemAdvise_v2(CUdeviceptr address, size_t, CUmem_advise, CUmemLocation) {
-  KRUX_SIM_CONTEXT(context);
-  Allocation allocation;
-  const bool is_known = context != nullptr && krux::sim::FindAllocation(address, &allocation);
-  return is_known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-CUresult CUDAAPI cuMemAdvise(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUdevice) {
-  return cuMemAdvise_v2(address, bytes, advice, CUmemLocation{});
 }

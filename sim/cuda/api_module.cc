@@ -1,5 +1,8 @@
 // Modules: cuModule*. Libraries are in api_library.cc, what is asked of a kernel in
 // api_function.cc.
+#include <cstdio>
+#include <cstring>
+
 #include "common/file.h"
 #include "sim/cuda/capture.h"
 #include "sim/cuda/module.h"
@@ -20,12 +23,43 @@ CUresult Load(CUmodule* out, const void* image) {
   return result;
 }
 
+// What a compiler would say goes into the caller's buffer; its size becomes the length written.
+void WriteLogs(CUresult result, unsigned count, const CUjit_option* options, void** values) {
+  size_t room = 0;
+  char* log = nullptr;
+  for (unsigned i = 0; i < count; ++i) {
+    if (options[i] == CU_JIT_ERROR_LOG_BUFFER) log = static_cast<char*>(values[i]);
+    if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) {
+      room = reinterpret_cast<size_t>(values[i]) & 0xffffffffU;
+    }
+  }
+  size_t written = 0;
+  if (log != nullptr && room > 0) {
+    const char* words =
+        result == CUDA_ERROR_INVALID_PTX ? "ptxas fatal : the PTX is not valid" : "";
+    std::snprintf(log, room, "%s", words);
+    written = std::strlen(log);
+  }
+  for (unsigned i = 0; i < count; ++i) {
+    if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) {
+      values[i] = reinterpret_cast<void*>(written);
+    }
+  }
+}
+
 }  // namespace
 
 CUresult CUDAAPI cuModuleLoadData(CUmodule* out, const void* image) { return Load(out, image); }
-CUresult CUDAAPI cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned int, CUjit_option*,
-                                    void**) {
-  return Load(out, image);
+CUresult CUDAAPI cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned int count,
+                                    CUjit_option* options, void** values) {
+  KRUX_SIM_READY();
+  if (count > 0 && (options == nullptr || values == nullptr)) return CUDA_ERROR_INVALID_VALUE;
+  for (unsigned i = 0; i < count; ++i) {
+    if (options[i] < 0 || options[i] >= CU_JIT_NUM_OPTIONS) return CUDA_ERROR_INVALID_VALUE;
+  }
+  const CUresult result = Load(out, image);
+  WriteLogs(result, count, options, values);
+  return result;
 }
 CUresult CUDAAPI cuModuleLoadFatBinary(CUmodule* out, const void* image) {
   return Load(out, image);
@@ -59,7 +93,7 @@ CUresult CUDAAPI cuModuleGetFunction(CUfunction* out, CUmodule handle, const cha
   KRUX_SIM_READY();
   Module* module = Checked<Module>(handle);
   if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (out == nullptr || name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr || name == nullptr || name[0] == '\0') return CUDA_ERROR_INVALID_VALUE;
   Function* function = krux::sim::FindFunction(module->functions, name);
   if (function == nullptr) return CUDA_ERROR_NOT_FOUND;
   *out = reinterpret_cast<CUfunction>(function);
@@ -91,12 +125,27 @@ CUresult CUDAAPI cuModuleGetGlobal_v2(CUdeviceptr* address, size_t* bytes, CUmod
   KRUX_SIM_READY();
   Module* module = Checked<Module>(handle);
   if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (name == nullptr || (address == nullptr && bytes == nullptr)) return CUDA_ERROR_INVALID_VALUE;
+  if (address != nullptr) *address = 0;
+  if (bytes != nullptr) *bytes = 0;
   for (const Global& global : module->globals) {
     if (global.name != name) continue;
     if (address != nullptr) *address = global.address;
     if (bytes != nullptr) *bytes = global.bytes;
     return CUDA_SUCCESS;
   }
-  return CUDA_ERROR_NOT_FOUND;
+  return krux::sim::FindFunction(module->functions, name) != nullptr ? CUDA_ERROR_INVALID_VALUE
+                                                                     : CUDA_ERROR_NOT_FOUND;
+}
+
+// Texture and surface references went with CUDA 12: no module has any.
+CUresult CUDAAPI cuModuleGetTexRef(CUtexref* out, CUmodule handle, const char* name) {
+  KRUX_SIM_READY();
+  if (Checked<Module>(handle) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  return out == nullptr || name == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_FOUND;
+}
+CUresult CUDAAPI cuModuleGetSurfRef(CUsurfref* out, CUmodule handle, const char* name) {
+  KRUX_SIM_READY();
+  if (Checked<Module>(handle) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  return out == nullptr || name == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_FOUND;
 }

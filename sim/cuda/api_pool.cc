@@ -125,16 +125,22 @@ CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
 CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* properties) {
   KRUX_SIM_READY();
   if (out == nullptr || properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
+  const CUmemLocationType place = properties->location.type;
+  if ((properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED &&
+       properties->allocType != CU_MEM_ALLOCATION_TYPE_MANAGED) ||
+      place == CU_MEM_LOCATION_TYPE_INVALID || place > CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   Device* device = nullptr;
-  if (properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
+  if (place == CU_MEM_LOCATION_TYPE_DEVICE) {
     device = FindDevice(properties->location.id);
-    if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+    if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (const CUresult r = device->Attach(); r != CUDA_SUCCESS) return r;
   }
   Pool* pool = krux::sim::Make<Pool>();
   pool->device = device;
   pool->max_bytes = properties->maxSize;
+  pool->is_shareable = properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE;
   krux::sim::RegisterPool(pool);
   *out = reinterpret_cast<CUmemoryPool>(pool);
   return CUDA_SUCCESS;
@@ -185,9 +191,11 @@ CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute 
       return CUDA_SUCCESS;
     // The marks can only be set back.
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+      if (number != 0) return CUDA_ERROR_INVALID_VALUE;
       pool->reserved_high = pool->reserved;
       return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+      if (number != 0) return CUDA_ERROR_INVALID_VALUE;
       pool->used_high = pool->used;
       return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
@@ -202,8 +210,19 @@ CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute 
 CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc* access,
                                     size_t count) {
   KRUX_SIM_READY();
-  if (Checked<Pool>(handle) == nullptr || (access == nullptr && count > 0))
-    return CUDA_ERROR_INVALID_VALUE;
+  const Pool* pool = Checked<Pool>(handle);
+  if (pool == nullptr || (access == nullptr && count > 0)) return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < count; ++i) {
+    const Device* device = FindDevice(access[i].location.id);
+    if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || device == nullptr) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READ) return CUDA_ERROR_NOT_SUPPORTED;
+    // A pool's own card can't be shut out.
+    if (access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE && device == pool->device) {
+      return CUDA_ERROR_INVALID_DEVICE;
+    }
+  }
   return CUDA_SUCCESS;
 }
 
@@ -212,6 +231,18 @@ CUresult CUDAAPI cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool handl
   if (Checked<Pool>(handle) == nullptr || flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   return CUDA_SUCCESS;
+}
+
+// Sharing a pool between processes is not simulated; one that was not made for it is refused first.
+CUresult CUDAAPI cuMemPoolExportToShareableHandle(void* out, CUmemoryPool handle,
+                                                  CUmemAllocationHandleType,
+                                                  unsigned long long flags) {
+  KRUX_SIM_READY();
+  const Pool* pool = Checked<Pool>(handle);
+  if (out == nullptr || pool == nullptr || flags != 0 || !pool->is_shareable) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 CUresult CUDAAPI cuDeviceGetDefaultMemPool(CUmemoryPool* out, CUdevice ordinal) {

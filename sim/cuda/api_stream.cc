@@ -1,5 +1,6 @@
 // Streams, and values written and awaited in them. Captures are in api_capture.cc.
 #include <algorithm>
+#include <cstring>
 
 #include "sim/cuda/capture.h"
 #include "sim/cuda/driver.h"
@@ -78,14 +79,16 @@ CUresult CUDAAPI cuStreamDestroy_v2(CUstream handle) {
                        ? nullptr
                        : Checked<Stream>(handle);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const CUresult error = krux::sim::ErrorOf(stream->context);
   krux::sim::DestroyStream(stream);
-  return CUDA_SUCCESS;
+  return error;
 }
 CUresult CUDAAPI cuStreamDestroy(CUstream handle) { return cuStreamDestroy_v2(handle); }
 
 CUresult CUDAAPI cuStreamQuery(CUstream handle) {
   KRUX_SIM_STREAM(stream, handle);
   if (const CUresult r = CheckNotCapturing(stream); r != CUDA_SUCCESS) return r;
+  if (const CUresult r = krux::sim::CheckAllowedInCapture(); r != CUDA_SUCCESS) return r;
   krux::sim::Engine& engine = context->device->engine();
   if (engine.is_lost()) return CUDA_ERROR_UNKNOWN;
   return engine.IsEmpty(&stream->queue) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
@@ -94,6 +97,7 @@ CUresult CUDAAPI cuStreamQuery(CUstream handle) {
 CUresult CUDAAPI cuStreamSynchronize(CUstream handle) {
   KRUX_SIM_STREAM(stream, handle);
   if (const CUresult r = CheckNotCapturing(stream); r != CUDA_SUCCESS) return r;
+  if (const CUresult r = krux::sim::CheckAllowedInCapture(); r != CUDA_SUCCESS) return r;
   // The legacy stream stands for all blocking streams: it is done when they are.
   if (stream->is_legacy && context->blocking_streams.load() > 0) {
     const CUresult r = SubmitTo(stream, krux::sim::Operation{});
@@ -144,12 +148,47 @@ CUresult CUDAAPI cuStreamGetCtx_v2(CUstream handle, CUcontext* out, CUgreenCtx* 
   return cuStreamGetCtx(handle, out);
 }
 
+CUresult CUDAAPI cuStreamGetAttribute(CUstream handle, CUstreamAttrID id, CUstreamAttrValue* out) {
+  KRUX_SIM_STREAM(stream, handle);
+  if (out == nullptr || id < 0 || id >= CU_LAUNCH_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
+  *out = {};
+  if (id == CU_LAUNCH_ATTRIBUTE_PRIORITY) out->priority = stream->priority;
+  if (id == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY) {
+    *out = stream->sync_policy;
+    // What an H200 says of a stream for which nothing was set.
+    if (!stream->has_sync_policy) std::memset(out, 0xff, sizeof out->syncPolicy);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuStreamSetAttribute(CUstream handle, CUstreamAttrID id,
+                                      const CUstreamAttrValue* value) {
+  KRUX_SIM_STREAM(stream, handle);
+  if (value == nullptr || id < 0 || id >= CU_LAUNCH_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
+  if (id == CU_LAUNCH_ATTRIBUTE_PRIORITY) stream->priority = std::clamp(value->priority, -5, 0);
+  if (id == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY) {
+    stream->sync_policy = *value;
+    stream->has_sync_policy = true;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuStreamCopyAttributes(CUstream to_handle, CUstream from_handle) {
+  KRUX_SIM_STREAM(to, to_handle);
+  const Stream* from = FindStream(from_handle, context);
+  if (from == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  to->sync_policy = from->sync_policy;
+  to->has_sync_policy = from->has_sync_policy;
+  return CUDA_SUCCESS;
+}
+
 CUresult CUDAAPI cuStreamAttachMemAsync(CUstream handle, CUdeviceptr address, size_t,
-                                        unsigned int) {
+                                        unsigned int flags) {
   KRUX_SIM_STREAM(stream, handle);
   krux::sim::Allocation allocation;
-  const bool is_managed = stream != nullptr &&
-                          krux::sim::TheHostMemory().Find(address, &allocation) &&
+  const bool is_known = flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST ||
+                        (flags == CU_MEM_ATTACH_SINGLE && !stream->is_legacy);
+  const bool is_managed = is_known && krux::sim::TheHostMemory().Find(address, &allocation) &&
                           allocation.kind == krux::sim::MemoryKind::kManaged;
   return is_managed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -192,6 +231,7 @@ CUresult CUDAAPI cuStreamBatchMemOp_v2(CUstream handle, unsigned int count,
                                        CUstreamBatchMemOpParams* operations, unsigned int flags) {
   KRUX_SIM_STREAM(stream, handle);
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (count == 0) return CUDA_SUCCESS;
   Work work;
   const CUresult result = krux::sim::BatchWork(operations, count, &work);
   return result == CUDA_SUCCESS ? EnqueueBatch(stream, std::move(work)) : result;

@@ -2,8 +2,10 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <mutex>
+#include <string>
 
 #include "sim/cuda/driver.h"
 #include "sim/cuda/ipc.h"
@@ -67,10 +69,26 @@ bool ForEachMapping(CUdeviceptr address, uint64_t bytes, F visit) {
   return true;
 }
 
+// Bytes of the handle's one mapping move into a file that a second one shares. REQUIRES: g_mutex
+// held.
+bool ShareBytes(Handle* handle) {
+  if (handle->file.valid()) return true;
+  handle->file = krux::sim::MakeSharedFile(handle->device->card_index(), handle->bytes);
+  if (!handle->file.valid()) return false;
+  for (const auto& [address, mapping] : Mappings()) {
+    if (mapping.handle != handle) continue;
+    if (!handle->device->memory().ShareKept(address, mapping.bytes, handle->file.get())) {
+      return false;
+    }
+  }
+  return true;
+}
+
 CUresult CheckProperties(const CUmemAllocationProp* properties, Device** device) {
   if (properties == nullptr || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+  const int types = properties->requestedHandleTypes;
   if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
       (properties->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0) {
     return CUDA_ERROR_NOT_SUPPORTED;
@@ -105,11 +123,20 @@ bool krux::sim::IsMapped(CUdeviceptr address, uint64_t bytes) {
   return is_whole && has_access;
 }
 
+bool krux::sim::HasMapping(CUdeviceptr address) {
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  return ForEachMapping(address, 1, [](CUdeviceptr, Mapping&) {});
+}
+
 CUresult CUDAAPI cuMemGetAllocationGranularity(size_t* granularity,
                                                const CUmemAllocationProp* properties,
-                                               CUmemAllocationGranularity_flags) {
+                                               CUmemAllocationGranularity_flags option) {
   KRUX_SIM_READY();
-  if (granularity == nullptr || properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (granularity == nullptr || properties == nullptr ||
+      (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM &&
+       option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   *granularity = kChunkBytes;
   return CUDA_SUCCESS;
 }
@@ -161,7 +188,7 @@ CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t alig
                                      unsigned long long flags) {
   KRUX_SIM_READY();
   const bool is_power = (alignment & (alignment - 1)) == 0;
-  if (out == nullptr || bytes == 0 || bytes % 4096 != 0 || flags != 0 || !is_power) {
+  if (out == nullptr || bytes == 0 || bytes % kChunkBytes != 0 || flags != 0 || !is_power) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   krux::sim::Context* context = krux::sim::CurrentContext();
@@ -190,18 +217,23 @@ CUresult CUDAAPI cuMemAddressFree(CUdeviceptr address, size_t bytes) {
 CUresult CUDAAPI cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
                           CUmemGenericAllocationHandle value, unsigned long long flags) {
   KRUX_SIM_READY();
-  if (address % kChunkBytes != 0 || bytes == 0 || bytes % kChunkBytes != 0 || offset != 0 ||
-      flags != 0 || !IsReserved(address, bytes)) {
+  if (address % kChunkBytes != 0 || bytes == 0 || flags != 0 || !IsReserved(address, bytes)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   const std::lock_guard<std::mutex> lock(g_mutex);
   Handle* handle = CheckedHandle(value);
-  if (handle == nullptr || bytes > handle->bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  // The real driver, too, maps handles only as a whole.
+  if (offset != 0 || bytes != handle->bytes) return CUDA_ERROR_NOT_SUPPORTED;
   auto after = Mappings().lower_bound(address + bytes);
   if (after != Mappings().begin()) {
     const auto& [start, mapping] = *std::prev(after);
     if (start + mapping.bytes > address) return CUDA_ERROR_INVALID_VALUE;
   }
+  const bool is_mapped =
+      std::any_of(Mappings().begin(), Mappings().end(),
+                  [handle](const auto& mapping) { return mapping.second.handle == handle; });
+  if (is_mapped && !ShareBytes(handle)) return CUDA_ERROR_OUT_OF_MEMORY;
   if (handle->file.valid() &&
       !OwnerOf(address)->memory().Share(address, bytes, handle->file.get(), 0)) {
     return CUDA_ERROR_MAP_FAILED;
@@ -222,12 +254,15 @@ CUresult CUDAAPI cuMemUnmap(CUdeviceptr address, size_t bytes) {
     whole.push_back(start);
     end = start + mapping.bytes;
   });
+  // Where nothing is mapped there is nothing to do.
+  if (whole.empty() && IsReserved(address, bytes)) return CUDA_SUCCESS;
   if (!is_mapped || whole.front() != address || end != address + bytes) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   for (const CUdeviceptr start : whole) {
-    Drop(Mappings()[start].handle);
+    const Mapping mapping = Mappings()[start];
     Mappings().erase(start);
+    Drop(mapping.handle);
   }
   owner->memory().Discard(address, bytes);
   return CUDA_SUCCESS;
@@ -237,6 +272,12 @@ CUresult CUDAAPI cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAc
                                 size_t count) {
   KRUX_SIM_READY();
   if (access == nullptr || count == 0 || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < count; ++i) {
+    if (access[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+        FindDevice(access[i].location.id) == nullptr) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+  }
   const bool has_access = access[0].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   const std::lock_guard<std::mutex> lock(g_mutex);
   const bool is_mapped =
@@ -293,7 +334,7 @@ CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* ou
   const int fd = static_cast<int>(reinterpret_cast<intptr_t>(source));
   uint32_t card = 0;
   uint64_t bytes = 0;
-  if (!krux::sim::ReadSharedFile(fd, &card, &bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (!krux::sim::ReadSharedFile(fd, &card, &bytes)) return CUDA_ERROR_UNKNOWN;
   for (const auto& device : krux::sim::Devices()) {
     if (device->card_index() != card) continue;
     if (const CUresult r = device->Attach(); r != CUDA_SUCCESS) return r;

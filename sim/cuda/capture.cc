@@ -83,38 +83,68 @@ bool SetCaptureEnds(Stream* stream, const std::vector<GraphNode*>& after, bool a
   return true;
 }
 
+// Takes the capture off its streams and out of the list. REQUIRES: g_mutex held.
+void Detach(Capture* capture) {
+  for (const auto& [stream, ends] : capture->ends) stream->capture.store(nullptr);
+  g_captures.erase(std::find(g_captures.begin(), g_captures.end(), capture));
+  g_count.fetch_sub(1);
+}
+
+// Whether each end of another stream is something that the origin came after.
+bool IsJoined(const Capture& capture) {
+  for (const auto& [stream, ends] : capture.ends) {
+    if (stream == capture.origin) continue;
+    for (GraphNode* end : ends) {
+      if (std::find(capture.joined.begin(), capture.joined.end(), end) == capture.joined.end()) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
 CUresult EndCapture(Stream* stream, Graph** graph) {
+  *graph = nullptr;
   const std::lock_guard<std::mutex> lock(g_mutex);
   Capture* capture = stream->capture.load();
   if (capture == nullptr) return CUDA_ERROR_ILLEGAL_STATE;
-  if (capture->origin != stream) return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+  if (capture->origin != stream) {
+    capture->is_invalid = true;
+    return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+  }
+  // Whatever comes out, the capture is over.
+  Detach(capture);
+  const std::unique_ptr<Capture> ended(capture);
+  CUresult result = CUDA_SUCCESS;
   if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
       capture->thread != std::this_thread::get_id()) {
-    return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+    result = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+  } else if (capture->is_invalid) {
+    result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  } else if (!IsJoined(*capture)) {
+    result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
   }
-  // Each end of another stream must be something that the origin came after.
-  bool is_unjoined = false;
-  for (const auto& [other, ends] : capture->ends) {
-    other->capture.store(nullptr);
-    if (other == stream) continue;
-    for (GraphNode* end : ends) {
-      is_unjoined |=
-          std::find(capture->joined.begin(), capture->joined.end(), end) == capture->joined.end();
-    }
+  if (result == CUDA_SUCCESS) {
+    *graph = capture->graph;
+  } else if (capture->owns_graph) {
+    DestroyGraph(capture->graph);
   }
-  g_captures.erase(std::find(g_captures.begin(), g_captures.end(), capture));
-  g_count.fetch_sub(1);
-  const bool is_invalid = capture->is_invalid;
-  Graph* result = capture->graph;
-  const bool owns_graph = capture->owns_graph;
+  return result;
+}
+
+void AbandonCapture(Stream* stream) {
+  if (stream->capture.load() == nullptr) return;
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  Capture* capture = stream->capture.load();
+  if (capture == nullptr) return;
+  if (capture->origin != stream) {
+    capture->is_invalid = true;
+    capture->ends.erase(stream);
+    return;
+  }
+  Detach(capture);
+  if (capture->owns_graph) DestroyGraph(capture->graph);
   delete capture;
-  if (is_invalid || is_unjoined) {
-    if (owns_graph) DestroyGraph(result);
-    *graph = nullptr;
-    return is_invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
-  }
-  *graph = result;
-  return CUDA_SUCCESS;
 }
 
 CUresult RecordInCapture(Stream* stream, Event* event) {
@@ -135,8 +165,14 @@ CUresult WaitForEvent(Stream* stream, Event* event) {
     if (candidate->id == event->capture_id) capture = candidate;
   }
   Capture* own = stream->capture.load();
-  // An event of the world outside can't be waited for inside a capture, nor one of another capture.
-  if (capture == nullptr || (own != nullptr && own != capture)) {
+  // An event of the world outside can't be waited for inside a capture, and two captures can't
+  // become one.
+  if (capture != nullptr && own != nullptr && own != capture) {
+    own->is_invalid = true;
+    capture->is_invalid = true;
+    return CUDA_ERROR_STREAM_CAPTURE_MERGE;
+  }
+  if (capture == nullptr) {
     if (own != nullptr) own->is_invalid = true;
     return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
   }
@@ -147,6 +183,17 @@ CUresult WaitForEvent(Stream* stream, Event* event) {
     if (own != nullptr) capture->joined.push_back(node);
   }
   return CUDA_SUCCESS;
+}
+
+CUresult AskCapturedEvent(Event* event) {
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  const std::lock_guard<std::mutex> event_lock(event->mutex);
+  for (Capture* capture : g_captures) {
+    if (capture->id != event->capture_id || capture->is_invalid) continue;
+    capture->is_invalid = true;
+    return CUDA_ERROR_CAPTURED_EVENT;
+  }
+  return CUDA_ERROR_INVALID_VALUE;
 }
 
 CaptureState StateOfCapture(Stream* stream) {
@@ -197,6 +244,14 @@ CUresult CheckAllowedInCapture() {
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   }
   return CUDA_SUCCESS;
+}
+
+bool IsLegacyInUse(Stream* stream) {
+  if (!stream->is_legacy || g_count.load() == 0) return false;
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  return std::any_of(g_captures.begin(), g_captures.end(), [stream](const Capture* capture) {
+    return capture->origin->context == stream->context && capture->origin->is_blocking();
+  });
 }
 
 CUresult CheckLegacyUse(Stream* stream) {

@@ -80,6 +80,10 @@ CUresult EndCapture(Stream* stream, Graph** graph);
 // Events in captures: what a record stands for, and a wait that pulls a stream into the capture.
 CUresult RecordInCapture(Stream* stream, Event* event);
 CUresult WaitForEvent(Stream* stream, Event* event);
+// What a query of an event answers that was recorded in a capture; it breaks the capture.
+CUresult AskCapturedEvent(Event* event);
+// A capture whose origin is destroyed comes to nothing.
+void AbandonCapture(Stream* stream);
 struct CaptureState {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   uint64_t id = 0;
@@ -95,8 +99,11 @@ CUresult CheckNoCapture(Context* context);
 // Refuses calls that are unsafe while a capture runs (allocations, event queries): those of any
 // thread for a global capture, of its own thread for a thread-local one; not of relaxed threads.
 CUresult CheckAllowedInCapture();
-// The legacy stream can't be used while a blocking stream of the context captures.
+// The legacy stream can't be used while a blocking stream of the context captures; trying breaks
+// the capture.
 CUresult CheckLegacyUse(Stream* stream);
+// The same, for a question that breaks nothing.
+bool IsLegacyInUse(Stream* stream);
 
 // Begins a capture into a graph that the program made, after the given nodes of it.
 CUresult BeginCaptureInto(Stream* stream, Graph* graph, std::vector<GraphNode*> after,

@@ -12,11 +12,12 @@ std::atomic<uint64_t> g_next_id{1};
 
 void SetDefaultLimits(Context* context) {
   context->limits[CU_LIMIT_STACK_SIZE] = 1024;
-  context->limits[CU_LIMIT_PRINTF_FIFO_SIZE] = 1024 * 1024;
+  context->limits[CU_LIMIT_PRINTF_FIFO_SIZE] = 8650752;
   context->limits[CU_LIMIT_MALLOC_HEAP_SIZE] = 8 * 1024 * 1024;
-  context->limits[CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH] = 2;
   context->limits[CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT] = 2048;
   context->limits[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 64;
+  context->limits[CU_LIMIT_PERSISTING_L2_CACHE_SIZE] = 11796480;
+  context->limits[CU_LIMIT_SHMEM_SIZE] = 232448;
   context->local_bytes_per_thread.store(1024);
 }
 
@@ -31,12 +32,14 @@ CUresult Activate(Context* context) {
   Device* device = context->device;
   if (const CUresult result = device->Attach(); result != CUDA_SUCCESS) return result;
   if (device->engine().is_lost()) return CUDA_ERROR_DEVICE_UNAVAILABLE;
+  if (const CUresult fault = device->fault.load(); fault != CUDA_SUCCESS) return fault;
   if (!device->memory().Charge(device->card().context_bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   context->id = g_next_id.fetch_add(1);
   SetDefaultLimits(context);
   context->legacy = CreateStream(context, 0, 0);
   context->legacy->is_legacy = true;
   context->error.store(CUDA_SUCCESS);
+  device->AddContext(context);
   return CUDA_SUCCESS;
 }
 
@@ -55,6 +58,7 @@ void DestroyStorage(Context* context) {
 }
 
 void Deactivate(Context* context) {
+  context->device->RemoveContext(context);
   DestroyStorage(context);
   SynchronizeContext(context);
   std::set<Stream*> streams;
@@ -74,6 +78,22 @@ void Deactivate(Context* context) {
 
 }  // namespace
 
+void Device::Fail(CUresult error) {
+  const std::lock_guard<std::mutex> lock(contexts_mutex_);
+  fault.store(error);
+  for (Context* context : contexts_) context->error.store(error);
+}
+
+void Device::AddContext(Context* context) {
+  const std::lock_guard<std::mutex> lock(contexts_mutex_);
+  contexts_.insert(context);
+}
+
+void Device::RemoveContext(Context* context) {
+  const std::lock_guard<std::mutex> lock(contexts_mutex_);
+  contexts_.erase(context);
+}
+
 ThreadState& ThisThread() {
   static thread_local ThreadState state;
   return state;
@@ -84,6 +104,11 @@ Context* CurrentContext() {
   return thread.depth == 0 ? nullptr : Checked<Context>(thread.contexts[thread.depth - 1]);
 }
 
+CUresult ErrorOf(Context* context) {
+  const bool is_alive = Checked<Context>(context) != nullptr && context->legacy != nullptr;
+  return is_alive ? context->error.load() : CUDA_SUCCESS;
+}
+
 void ForgetContext(Context* context) {
   ThreadState& thread = ThisThread();
   if (thread.depth > 0 && thread.contexts[thread.depth - 1] == context) --thread.depth;
@@ -91,7 +116,9 @@ void ForgetContext(Context* context) {
 
 CUresult UseContext(Context** out) {
   const ThreadState& thread = ThisThread();
-  if (thread.depth == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  if (thread.depth == 0) {
+    return thread.in_host_function ? CUDA_ERROR_NOT_PERMITTED : CUDA_ERROR_INVALID_CONTEXT;
+  }
   Context* context = Checked<Context>(thread.contexts[thread.depth - 1]);
   if (context == nullptr) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   *out = context;

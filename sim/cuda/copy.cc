@@ -33,7 +33,10 @@ void FillZero(char* start, size_t bytes) {
   const auto address = reinterpret_cast<uintptr_t>(start);
   const uintptr_t first = (address + kPage - 1) / kPage * kPage;
   const uintptr_t last = (address + bytes) / kPage * kPage;
-  if (last <= first || madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED) != 0) {
+  // Shared memory gives its pages back by another call than memory of one mapping.
+  auto* pages = reinterpret_cast<void*>(first);
+  if (last <= first || (madvise(pages, last - first, MADV_REMOVE) != 0 &&
+                        madvise(pages, last - first, MADV_DONTNEED) != 0)) {
     std::memset(start, 0, bytes);
     return;
   }
@@ -74,10 +77,6 @@ std::shared_ptr<const NodeParameters> Describe(const Side& to, const Side& from,
 
 }  // namespace
 
-Side HostSide(const void* pointer) {
-  return {const_cast<char*>(static_cast<const char*>(pointer)), 0, 0, false, 0};
-}
-
 bool SideOf(CUdeviceptr address, size_t bytes, Side* side) {
   void* start = BackingOf(address, bytes);
   if (start == nullptr) return false;
@@ -85,6 +84,18 @@ bool SideOf(CUdeviceptr address, size_t bytes, Side* side) {
   side->address = address;
   side->is_device = start != reinterpret_cast<void*>(address);
   if (!side->is_device) TheHostMemory().TouchOnDevice(address);
+  return true;
+}
+
+bool DeviceSideOf(CUdeviceptr address, size_t bytes, Side* side) {
+  return IsDeviceMemory(address) && SideOf(address, bytes, side);
+}
+
+bool HostSideOf(const void* pointer, size_t bytes, Side* side) {
+  if (pointer == nullptr || !SideOf(reinterpret_cast<CUdeviceptr>(pointer), bytes, side)) {
+    return false;
+  }
+  if (!side->is_device) side->address = 0;
   return true;
 }
 
@@ -119,7 +130,10 @@ CUresult CopyLinear(CUstream stream, CUdeviceptr to, CUdeviceptr from, size_t by
   if (bytes == 0 && context != nullptr) return CUDA_SUCCESS;
   Side to_side;
   Side from_side;
-  if (to == 0 || from == 0 || !SideOf(to, bytes, &to_side) || !SideOf(from, bytes, &from_side)) {
+  // Either may be plain host memory; of two unknown addresses at most the first page is none.
+  constexpr CUdeviceptr kFirstPages = 65536;
+  if (to < kFirstPages || from < kFirstPages || !SideOf(to, bytes, &to_side) ||
+      !SideOf(from, bytes, &from_side)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   return RunCopy(stream, to_side, from_side, {bytes, 1, 1}, waits);
@@ -132,10 +146,12 @@ CUresult FillWork(CUdeviceptr address, size_t pitch, uint32_t value, size_t elem
     return CUDA_ERROR_INVALID_VALUE;
   }
   const size_t width = count * element_bytes;
-  if (rows > 1 && (pitch < width || pitch > SIZE_MAX / 2 / rows)) return CUDA_ERROR_INVALID_VALUE;
+  if (rows > 1 && (pitch < width || pitch > SIZE_MAX / 2 / rows || pitch % element_bytes != 0)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   Side side;
   if (address == 0 || width == 0 || rows == 0 ||
-      !SideOf(address, (rows - 1) * pitch + width, &side)) {
+      !DeviceSideOf(address, (rows - 1) * pitch + width, &side)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   work->type = CU_GRAPH_NODE_TYPE_MEMSET;

@@ -23,9 +23,12 @@ struct Shape {
   size_t layers = 1;
 };
 
-// `bytes` of memory at an address of the API; false: not (all) valid.
+// `bytes` of memory at an address of either side; false: not (all) valid.
 bool SideOf(CUdeviceptr address, size_t bytes, Side* side);
-Side HostSide(const void* pointer);
+// The same for an address that must be the driver's own: memory it does not know is refused.
+bool DeviceSideOf(CUdeviceptr address, size_t bytes, Side* side);
+// A host pointer, which may point to memory of a card too.
+bool HostSideOf(const void* pointer, size_t bytes, Side* side);
 
 // A copy as the API's largest structure describes it.
 CUresult CopyWork3D(const CUDA_MEMCPY3D* copy, Work* work);

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "sim/cuda/launch.h"
+#include "sim/cuda/memory.h"
 
 namespace krux::sim {
 namespace {
@@ -42,9 +43,9 @@ struct ComputeAction : Action {
   void Run() override {
     const CUresult result = function->computes->run(KernelArguments(*function, packed.data()));
     if (result == CUDA_SUCCESS) return;
-    context->error.store(result);
     constexpr uint32_t kXidMemoryFault = 31;
     Device* device = context->device;
+    device->Fail(result);
     if (result == CUDA_ERROR_ILLEGAL_ADDRESS) {
       device->state()->ReportXid(device->card_index(), kXidMemoryFault);
     }
@@ -84,12 +85,31 @@ LaunchCost CostOf(const Function& function, Card& card, uint64_t blocks, uint64_
   return cost;
 }
 
+CUresult GrowLocalMemory(Context* context, size_t bytes_per_thread) {
+  if (bytes_per_thread <= context->local_bytes_per_thread.load(std::memory_order_relaxed)) {
+    return CUDA_SUCCESS;
+  }
+  const std::lock_guard<std::mutex> lock(context->mutex);
+  const size_t before = context->local_bytes_per_thread.load();
+  if (bytes_per_thread <= before) return CUDA_SUCCESS;
+  const Card& card = context->device->card();
+  const uint64_t threads = uint64_t{card.multiprocessors} * card.threads_per_multiprocessor;
+  const uint64_t bytes = RoundToChunk((bytes_per_thread - before) * threads);
+  if (!context->device->memory().Charge(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  context->local_memory_bytes.fetch_add(bytes);
+  context->local_bytes_per_thread.store(bytes_per_thread);
+  return CUDA_SUCCESS;
+}
+
+constexpr uint64_t kMostLocal = 512 * 1024;  // of a thread
+
 bool IsValidLaunch(const LaunchShape& shape, const Function& function) {
   const uint64_t threads = uint64_t{shape.block[0]} * shape.block[1] * shape.block[2];
   return threads > 0 && threads <= 1024 && shape.block[2] <= 64 && shape.grid[0] > 0 &&
          shape.grid[0] <= 0x7fffffff && shape.grid[1] > 0 && shape.grid[1] <= 65535 &&
          shape.grid[2] > 0 && shape.grid[2] <= 65535 &&
-         shape.shared_bytes <= static_cast<unsigned>(function.max_dynamic_shared_bytes);
+         shape.shared_bytes <= static_cast<unsigned>(function.max_dynamic_shared_bytes) &&
+         function.local_bytes < kMostLocal;
 }
 
 const void* PackedParameters(void** extra) {
@@ -98,6 +118,13 @@ const void* PackedParameters(void** extra) {
     if (extra[i] == CU_LAUNCH_PARAM_BUFFER_POINTER) return extra[i + 1];
   }
   return nullptr;
+}
+
+size_t PackedBytes(void** extra) {
+  for (int i = 0; i < 6 && extra[i] != CU_LAUNCH_PARAM_END; i += 2) {
+    if (extra[i] == CU_LAUNCH_PARAM_BUFFER_SIZE) return *static_cast<const size_t*>(extra[i + 1]);
+  }
+  return 0;
 }
 
 Work KernelWork(Context* context, CUfunction handle, const LaunchShape& shape, void** parameters,

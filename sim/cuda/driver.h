@@ -52,6 +52,13 @@ T* Checked(Handle handle) {
   return object != nullptr && object->tag == T::kTag ? object : nullptr;
 }
 
+// Whether the handle is of an object that was buried not long ago.
+template <typename Handle>
+bool IsBuried(Handle handle) {
+  const auto* object = reinterpret_cast<const Tagged*>(handle);
+  return object != nullptr && object->tag == 0;
+}
+
 struct Context;
 
 struct Stream : Tagged {
@@ -61,6 +68,8 @@ struct Stream : Tagged {
   int priority = 0;
   uint64_t id = 0;
   bool is_legacy = false;
+  CUlaunchAttributeValue sync_policy{};  // as set last; the card has one way of waiting
+  bool has_sync_policy = false;
   Queue queue;
   std::atomic<Capture*> capture{nullptr};
   bool is_blocking() const { return (flags & CU_STREAM_NON_BLOCKING) == 0; }
@@ -92,6 +101,7 @@ struct Context : Tagged {
   std::atomic<int> blocking_streams{0};  // besides the legacy one
   std::atomic<bool> legacy_used{false};  // so that others need not look while it never was
   size_t limits[CU_LIMIT_MAX] = {};
+  std::atomic<CUfunc_cache> cache_config{CU_FUNC_CACHE_PREFER_NONE};
   std::atomic<uint64_t> local_memory_bytes{0};  // grown by launches; shrinks at destruction
   std::atomic<size_t> local_bytes_per_thread{0};
   // What the CUDA runtime keeps in a context (export_tables.cc).
@@ -122,6 +132,13 @@ class Device {
   // Takes a seat on the card; called before the first context. Idempotent.
   CUresult Attach();
 
+  // A kernel's fault is the end of all contexts that the process has on the card, and of those it
+  // would still make, as on an H200.
+  std::atomic<CUresult> fault{CUDA_SUCCESS};
+  void Fail(CUresult error);
+  void AddContext(Context* context);
+  void RemoveContext(Context* context);
+
   std::mutex primary_mutex;  // guards the rest
   // The handle, for ever the same once somebody asked for it; active while the count is above 0.
   Context* primary = nullptr;
@@ -129,6 +146,8 @@ class Device {
   unsigned primary_flags = 0;
 
  private:
+  std::mutex contexts_mutex_;
+  std::set<Context*> contexts_;  // the living ones
   SharedState* state_;
   int ordinal_;
   uint32_t card_;
@@ -150,6 +169,8 @@ Device* FindDevice(CUdevice ordinal);
 
 // The context on top of this thread's stack; null: none, or it was destroyed.
 Context* CurrentContext();
+// What a kernel's fault left in the context; success for one that is gone.
+CUresult ErrorOf(Context* context);
 // The same for calls that need a working one: says why there is none.
 CUresult UseContext(Context** out);
 CUresult CreateContext(Device* device, unsigned flags, Context** out);

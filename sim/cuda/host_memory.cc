@@ -1,6 +1,6 @@
 #include <sys/mman.h>
 
-#include <cstdlib>
+#include <algorithm>
 
 #include "sim/cuda/memory.h"
 
@@ -11,7 +11,24 @@ HostMemory& TheHostMemory() {
   return *memory;
 }
 
-CUresult HostMemory::Allocate(Context* context, uint64_t bytes, MemoryKind kind, void** out) {
+namespace {
+
+// mincore answers for mapped pages only.
+bool IsMemory(CUdeviceptr address, uint64_t bytes) {
+  constexpr uint64_t kPage = 4096;
+  unsigned char ignored[512];
+  for (uint64_t page = address / kPage * kPage; page < address + bytes;
+       page += sizeof ignored * kPage) {
+    const uint64_t left = std::min<uint64_t>(address + bytes - page, sizeof ignored * kPage);
+    if (mincore(reinterpret_cast<void*>(page), left, ignored) != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+CUresult HostMemory::Allocate(Context* context, uint64_t bytes, MemoryKind kind, void** out,
+                              unsigned flags) {
   constexpr uint64_t kPage = 4096;
   const uint64_t rounded = (bytes + kPage - 1) / kPage * kPage;
   if (rounded < bytes) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -21,6 +38,8 @@ CUresult HostMemory::Allocate(Context* context, uint64_t bytes, MemoryKind kind,
   if (pointer == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   const std::lock_guard<std::mutex> lock(mutex_);
   Allocation& allocation = allocations_[reinterpret_cast<CUdeviceptr>(pointer)];
+  allocation = Allocation{};
+  allocation.flags = flags;
   allocation.address = reinterpret_cast<CUdeviceptr>(pointer);
   allocation.bytes = bytes;
   allocation.kind = kind;
@@ -50,12 +69,20 @@ CUresult HostMemory::Free(void* pointer, MemoryKind kind) {
   return CUDA_SUCCESS;
 }
 
-CUresult HostMemory::Register(Context* context, void* pointer, uint64_t bytes) {
+CUresult HostMemory::Register(Context* context, void* pointer, uint64_t bytes, unsigned flags) {
   const auto address = reinterpret_cast<CUdeviceptr>(pointer);
-  if (pointer == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (pointer == nullptr || bytes == 0 || address + bytes < address || !IsMemory(address, bytes)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   Allocation overlapping;
   if (Find(address, &overlapping) || Find(address + bytes - 1, &overlapping)) {
-    return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+    return overlapping.is_registered ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
+                                     : CUDA_ERROR_INVALID_VALUE;
+  }
+  for (const auto& device : Devices()) {
+    if (device->is_attached() && device->memory().Contains(address)) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
   }
   const std::lock_guard<std::mutex> lock(mutex_);
   Allocation& allocation = allocations_[address];
@@ -65,17 +92,24 @@ CUresult HostMemory::Register(Context* context, void* pointer, uint64_t bytes) {
   allocation.context = context;
   allocation.device = context->device;
   allocation.is_registered = true;
+  allocation.flags = flags;
   return CUDA_SUCCESS;
 }
 
 CUresult HostMemory::Unregister(void* pointer) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = allocations_.find(reinterpret_cast<CUdeviceptr>(pointer));
-  if (found == allocations_.end() || !found->second.is_registered) {
-    return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
-  }
+  if (found == allocations_.end()) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+  if (!found->second.is_registered) return CUDA_ERROR_INVALID_VALUE;
   allocations_.erase(found);
   return CUDA_SUCCESS;
+}
+
+Allocation* HostMemory::FindLocked(CUdeviceptr address) {
+  const auto after = allocations_.upper_bound(address);
+  if (after == allocations_.begin()) return nullptr;
+  Allocation& allocation = std::prev(after)->second;
+  return address - allocation.address < allocation.bytes ? &allocation : nullptr;
 }
 
 bool HostMemory::Find(CUdeviceptr address, Allocation* out) const {
@@ -104,13 +138,9 @@ void HostMemory::FreeAllOf(Context* context) {
 // would move other pages out instead.
 void HostMemory::TouchOnDevice(CUdeviceptr address) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  auto after = allocations_.upper_bound(address);
-  if (after == allocations_.begin()) return;
-  Allocation& allocation = std::prev(after)->second;
-  if (allocation.kind != MemoryKind::kManaged || allocation.charged > 0 ||
-      address - allocation.address >= allocation.bytes) {
-    return;
-  }
+  Allocation* found = FindLocked(address);
+  if (found == nullptr || found->kind != MemoryKind::kManaged || found->charged > 0) return;
+  Allocation& allocation = *found;
   Device* device = allocation.device;
   const uint64_t bytes = RoundToChunk(allocation.bytes);
   if (device->state()->TakeManaged(device->card_index(), device->seat(), bytes)) {

@@ -25,10 +25,11 @@ struct ImageFunction {
   std::string name;
   std::vector<Parameter> parameters;
   size_t parameter_bytes = 0;
-  uint64_t local_bytes = 0;   // per thread
-  uint64_t shared_bytes = 0;  // static
-  int registers = 32;         // of PTX the compiler decides: a middling figure
-  int max_threads = 1024;     // launch bounds
+  uint64_t local_bytes = 0;     // per thread
+  uint64_t shared_bytes = 0;    // static
+  uint64_t constant_bytes = 0;  // of the whole image
+  int registers = 32;           // of PTX the compiler decides: a middling figure
+  int max_threads = 1024;       // launch bounds
 };
 
 struct ImageGlobal {

@@ -15,9 +15,16 @@ struct LaunchShape {
   unsigned shared_bytes;
 };
 
+// A launch that needs more local memory per thread than any before makes the context's local memory
+// grow, for all threads that the card can hold, and so does a larger stack. Seen on an H200: 8 KiB
+// a thread took 1848 MiB, which is (8192 - 1024) bytes for each of 132 x 2048 threads.
+// CUDA_ERROR_OUT_OF_MEMORY.
+CUresult GrowLocalMemory(Context* context, size_t bytes_per_thread);
 bool IsValidLaunch(const LaunchShape& shape, const Function& function);
 // The values behind `extra`: CU_LAUNCH_PARAM_BUFFER_POINTER, pointer, ..., CU_LAUNCH_PARAM_END.
 const void* PackedParameters(void** extra);
+// How many bytes that says there are; 0 when it does not say.
+size_t PackedBytes(void** extra);
 // A launch as work that can be done again: parameters are copied.
 Work KernelWork(Context* context, CUfunction handle, const LaunchShape& shape, void** parameters,
                 const void* packed);

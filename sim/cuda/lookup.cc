@@ -13,6 +13,7 @@ struct KruxSimDriverName {
   void* address;
 };
 extern const KruxSimDriverName kKruxSimDriverNames[];
+extern const int kKruxSimDriverVersion;
 }
 
 namespace {
@@ -20,6 +21,7 @@ namespace {
 struct Found {
   void* address = nullptr;  // the newest form that the asked version had
   bool has_newer = false;   // the name exists, but only since a later version
+  bool is_known() const { return address != nullptr || has_newer; }
 };
 
 Found FindName(const char* symbol, int version, bool per_thread) {
@@ -27,7 +29,8 @@ Found FindName(const char* symbol, int version, bool per_thread) {
   int newest = 0;
   for (const KruxSimDriverName* row = kKruxSimDriverNames; row->base != nullptr; ++row) {
     if ((row->per_thread != 0) != per_thread || std::strcmp(row->base, symbol) != 0) continue;
-    if (row->version > version) {
+    // The driver compares without a sign: -1 is newer than all.
+    if (static_cast<unsigned>(row->version) > static_cast<unsigned>(version)) {
       found.has_newer = true;
     } else if (row->version >= newest) {
       newest = row->version;
@@ -40,28 +43,28 @@ Found FindName(const char* symbol, int version, bool per_thread) {
 constexpr cuuint64_t kPerThread = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
 constexpr cuuint64_t kKnownFlags = CU_GET_PROC_ADDRESS_LEGACY_STREAM | kPerThread;
 
+// A name that has forms for the per-thread stream, but none so old, is not found at all; one that
+// has no stream has one form for both.
+Found Look(const char* symbol, int version, cuuint64_t flags) {
+  if ((flags & kPerThread) != 0) {
+    const Found found = FindName(symbol, version, true);
+    if (found.is_known()) return found;
+  }
+  return FindName(symbol, version, false);
+}
+
+// A program of a later release than the driver's is told so.
+bool IsFuture(int version) { return version > kKruxSimDriverVersion; }
+
 }  // namespace
 
+// What is not there is no error of the call: the status says it.
 CUresult CUDAAPI cuGetProcAddress_v2(const char* symbol, void** address, int version,
                                      cuuint64_t flags, CUdriverProcAddressQueryResult* status) {
-  if (symbol == nullptr || address == nullptr || (flags & ~kKnownFlags) != 0 ||
-      (flags & kKnownFlags) == kKnownFlags) {
+  if (symbol == nullptr || address == nullptr || (flags & ~kKnownFlags) != 0 || IsFuture(version)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  // Seen with PyTorch 2.11: an empty name is answered with success and a null address.
-  if (symbol[0] == '\0') {
-    *address = nullptr;
-    if (status != nullptr) *status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-    return CUDA_SUCCESS;
-  }
-  Found found;
-  if ((flags & kPerThread) != 0) found = FindName(symbol, version, true);
-  // Names without a stream have one form for both.
-  if (found.address == nullptr) {
-    const Found plain = FindName(symbol, version, false);
-    found.address = plain.address;
-    found.has_newer |= plain.has_newer;
-  }
+  const Found found = Look(symbol, version, flags);
   if (found.address == nullptr) krux::sim::TraceMissing("no function", symbol);
   *address = found.address;
   if (status != nullptr) {
@@ -69,10 +72,17 @@ CUresult CUDAAPI cuGetProcAddress_v2(const char* symbol, void** address, int ver
               : found.has_newer        ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
                                        : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   }
-  return found.address != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+  return CUDA_SUCCESS;
 }
 
+// The first generation has no status: it answers an error and leaves the address alone.
 CUresult CUDAAPI cuGetProcAddress(const char* symbol, void** address, int version,
                                   cuuint64_t flags) {
-  return cuGetProcAddress_v2(symbol, address, version, flags, nullptr);
+  void* found = nullptr;
+  if (address == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const CUresult result = cuGetProcAddress_v2(symbol, &found, version, flags, nullptr);
+  if (result != CUDA_SUCCESS) return result;
+  if (found == nullptr) return CUDA_ERROR_NOT_FOUND;
+  *address = found;
+  return CUDA_SUCCESS;
 }

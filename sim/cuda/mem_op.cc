@@ -43,7 +43,8 @@ void* ValueAt(CUdeviceptr address, size_t bytes) {
 template <typename T>
 CUresult Write(CUdeviceptr address, T value, unsigned flags, Work* work) {
   void* to = ValueAt(address, sizeof(T));
-  if (to == nullptr || (flags & ~unsigned{CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER}) != 0) {
+  // An H200 refuses writes without a barrier.
+  if (to == nullptr || flags != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   work->make_action = [=] {
@@ -81,7 +82,7 @@ CUresult MemOpWork(const CUstreamBatchMemOpParams& op, Work* work) {
     case CU_STREAM_MEM_OP_BARRIER:
       return CUDA_SUCCESS;
     default:
-      return CUDA_ERROR_NOT_SUPPORTED;
+      return CUDA_ERROR_INVALID_VALUE;
   }
 }
 

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 
 #include "sim/cuda/vmm.h"
 
@@ -15,6 +14,13 @@ constexpr uint64_t kSpanBytes = uint64_t{1} << 39;  // addresses per card; twice
 constexpr uint64_t kLargestSmall = 1024 * 1024;
 constexpr uint64_t kSmallestBlock = 512;
 constexpr size_t kPageBytes = 4096;
+
+uint64_t RoundTo(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+// Addresses that a reservation fills: blocks of pools lie close together.
+uint64_t RangeOf(uint64_t bytes, MemoryKind kind) {
+  return kind == MemoryKind::kPool ? RoundTo(bytes, kSmallestBlock) : RoundToChunk(bytes);
+}
 
 uint64_t MapRange(int protection) {
   void* range = mmap(nullptr, kSpanBytes + kChunkBytes, protection,
@@ -58,8 +64,13 @@ CUdeviceptr DeviceMemory::TakeRange(uint64_t bytes, uint64_t alignment) {
   return 0;
 }
 
+// Pages that the range shares with a neighbour stay.
 void DeviceMemory::Discard(CUdeviceptr address, uint64_t bytes) {
-  madvise(reinterpret_cast<void*>(address + to_backing_), bytes, MADV_DONTNEED);
+  const uint64_t first = RoundTo(address, kPageBytes);
+  const uint64_t last = (address + bytes) / kPageBytes * kPageBytes;
+  if (last > first) {
+    madvise(reinterpret_cast<void*>(first + to_backing_), last - first, MADV_DONTNEED);
+  }
   const std::lock_guard<std::mutex> lock(shared_mutex_);
   auto next = shared_.lower_bound(address);
   while (next != shared_.end() && next->first < address + bytes) {
@@ -115,24 +126,49 @@ void DeviceMemory::GiveRange(CUdeviceptr address, uint64_t bytes) {
   free_ranges_[address] = bytes;
 }
 
+uint64_t DeviceMemory::Slab::Take(uint64_t bytes) {
+  for (auto hole = holes.begin(); hole != holes.end(); ++hole) {
+    const auto [offset, length] = *hole;
+    if (length < bytes) continue;
+    holes.erase(hole);
+    if (length > bytes) holes[offset + bytes] = length - bytes;
+    ++live;
+    return offset;
+  }
+  return kChunkBytes;
+}
+
+void DeviceMemory::Slab::Give(uint64_t offset, uint64_t bytes) {
+  --live;
+  const auto next = holes.find(offset + bytes);
+  if (next != holes.end()) {
+    bytes += next->second;
+    holes.erase(next);
+  }
+  const auto after = holes.upper_bound(offset);
+  if (after != holes.begin()) {
+    auto& [before, length] = *std::prev(after);
+    if (before + length == offset) {
+      length += bytes;
+      return;
+    }
+  }
+  holes[offset] = bytes;
+}
+
 CUresult DeviceMemory::AllocateSmall(uint64_t bytes, CUdeviceptr* address) {
-  const uint64_t block = std::max(std::bit_ceil(bytes), kSmallestBlock);
+  const uint64_t block = RoundTo(bytes, kSmallestBlock);
   for (auto& [start, slab] : slabs_) {
-    if (slab.block_bytes != block || slab.live == slab.used.size()) continue;
-    const auto hole = std::find(slab.used.begin(), slab.used.end(), false);
-    *hole = true;
-    ++slab.live;
-    *address = start + static_cast<uint64_t>(hole - slab.used.begin()) * block;
+    const uint64_t offset = slab.Take(block);
+    if (offset == kChunkBytes) continue;
+    *address = start + offset;
     return CUDA_SUCCESS;
   }
   if (!Charge(kChunkBytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUdeviceptr start = TakeRange(kChunkBytes, kChunkBytes);
   Slab& slab = slabs_[start];
-  slab.block_bytes = block;
-  slab.used.assign(kChunkBytes / block, false);
-  slab.used[0] = true;
-  slab.live = 1;
-  *address = start;
+  slab.holes[0] = kChunkBytes;
+  *address = start + slab.Take(block);
   return CUDA_SUCCESS;
 }
 
@@ -165,9 +201,10 @@ CUresult DeviceMemory::Allocate(Context* context, uint64_t bytes, MemoryKind kin
 CUresult DeviceMemory::Reserve(Context* context, uint64_t bytes, uint64_t alignment,
                                MemoryKind kind, Pool* pool, CUdeviceptr* address) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const uint64_t range = RoundToChunk(bytes);
+  const uint64_t range = RangeOf(bytes, kind);
   if (bytes > span_) return CUDA_ERROR_OUT_OF_MEMORY;
-  const CUdeviceptr start = TakeRange(range, std::max(alignment, kChunkBytes));
+  const uint64_t least = kind == MemoryKind::kPool ? kSmallestBlock : kChunkBytes;
+  const CUdeviceptr start = TakeRange(range, std::max(alignment, least));
   if (start == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   Allocation& allocation = allocations_[start];
   allocation.address = start;
@@ -184,8 +221,8 @@ void DeviceMemory::FreeSmall(const Allocation& allocation) {
   const CUdeviceptr start = allocation.address / kChunkBytes * kChunkBytes;
   const auto found = slabs_.find(start);
   Slab& slab = found->second;
-  slab.used[(allocation.address - start) / slab.block_bytes] = false;
-  if (--slab.live > 0) return;
+  slab.Give(allocation.address - start, RoundTo(allocation.bytes, kSmallestBlock));
+  if (slab.live > 0) return;
   slabs_.erase(found);
   GiveRange(start, kChunkBytes);
   Refund(kChunkBytes);
@@ -197,7 +234,7 @@ void DeviceMemory::Release(const Allocation& allocation) {
     FreeSmall(allocation);
     return;
   }
-  GiveRange(allocation.address, RoundToChunk(allocation.bytes));
+  GiveRange(allocation.address, RangeOf(allocation.bytes, allocation.kind));
   if (allocation.charged > 0) Refund(allocation.charged);
 }
 
@@ -238,6 +275,11 @@ void* DeviceMemory::Backing(CUdeviceptr address, uint64_t bytes) const {
   if (bytes > allocation.bytes - (address - allocation.address)) return nullptr;
   if (allocation.kind == MemoryKind::kReserved && !IsMapped(address, bytes)) return nullptr;
   return reinterpret_cast<void*>(address + to_backing_);
+}
+
+bool IsDeviceMemory(CUdeviceptr address) {
+  Allocation ignored;
+  return FindAllocation(address, &ignored);
 }
 
 bool FindAllocation(CUdeviceptr address, Allocation* out) {

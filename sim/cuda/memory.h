@@ -5,8 +5,9 @@
 // range at a fixed distance, filled in by the kernel as copies and memsets touch them, so that an
 // allocation of any size costs no host memory.
 //
-// Granularity as measured on an H200: above 1 MiB multiples of 2 MiB; up to 1 MiB powers of two
-// (512 bytes and up) inside 2 MiB slabs, and a slab is given back when its last block is freed.
+// Granularity as measured on an H200: above 1 MiB multiples of 2 MiB; up to 1 MiB multiples of 512
+// bytes inside 2 MiB slabs that blocks of all sizes share, and a slab is given back when its last
+// block is freed.
 //
 // Thread-safe.
 #ifndef KRUX_SIM_CUDA_MEMORY_H_
@@ -41,8 +42,14 @@ struct Allocation {
   MemoryKind kind = MemoryKind::kLinear;
   Context* context = nullptr;
   Pool* pool = nullptr;
-  Device* device = nullptr;    // null for plain host memory
-  bool is_registered = false;  // host memory of the program's own
+  Device* device = nullptr;                // null for plain host memory
+  bool is_registered = false;              // host memory of the program's own
+  bool is_global = false;                  // a module's variable: goes with the module
+  bool syncs = false;                      // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS
+  unsigned flags = 0;                      // of host memory: CU_MEMHOSTALLOC_*
+  CUdevice preferred = CU_DEVICE_INVALID;  // of managed memory: advice, and where it went last
+  CUdevice prefetched = CU_DEVICE_INVALID;
+  bool is_read_mostly = false;
 };
 
 class DeviceMemory {
@@ -64,6 +71,13 @@ class DeviceMemory {
   bool Contains(CUdeviceptr address) const { return address - base_ < span_; }
   // The live allocation around an address.
   bool Find(CUdeviceptr address, Allocation* out) const;
+  // Lets `change` edit it.
+  template <typename F>
+  void Change(CUdeviceptr address, F change) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto after = allocations_.upper_bound(address);
+    if (after != allocations_.begin()) change(std::prev(after)->second);
+  }
   // Where the bytes of a device address lie; null unless all of them belong to one allocation.
   void* Backing(CUdeviceptr address, uint64_t bytes) const;
 
@@ -82,9 +96,11 @@ class DeviceMemory {
 
  private:
   struct Slab {
-    uint64_t block_bytes = 0;
-    std::vector<bool> used;
+    std::map<uint64_t, uint64_t> holes;  // offset, length
     size_t live = 0;
+    // The offset of the first hole that is long enough, taken; kChunkBytes: there is none.
+    uint64_t Take(uint64_t bytes);
+    void Give(uint64_t offset, uint64_t bytes);
   };
 
   // REQUIRES: mutex_ held.
@@ -111,23 +127,34 @@ class DeviceMemory {
 // Host memory known to the driver, and managed memory: addresses that host and device share.
 class HostMemory {
  public:
-  CUresult Allocate(Context* context, uint64_t bytes, MemoryKind kind, void** out);
+  CUresult Allocate(Context* context, uint64_t bytes, MemoryKind kind, void** out,
+                    unsigned flags = 0);
   CUresult Free(void* pointer, MemoryKind kind);
-  CUresult Register(Context* context, void* pointer, uint64_t bytes);
+  CUresult Register(Context* context, void* pointer, uint64_t bytes, unsigned flags);
   CUresult Unregister(void* pointer);
   bool Find(CUdeviceptr address, Allocation* out) const;
   void FreeAllOf(Context* context);
+  // Lets `change` edit the allocation around an address, if there is one.
+  template <typename F>
+  void Change(CUdeviceptr address, F change) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (Allocation* allocation = FindLocked(address)) change(*allocation);
+  }
   // Managed memory that a device touches moves onto its card.
   void TouchOnDevice(CUdeviceptr address);
 
  private:
   void Release(const Allocation& allocation);
+  // REQUIRES: mutex_ held.
+  Allocation* FindLocked(CUdeviceptr address);
 
   mutable std::mutex mutex_;
   std::map<CUdeviceptr, Allocation> allocations_;
 };
 HostMemory& TheHostMemory();
 
+// Whether the driver knows memory at the address: of a card, or of the host.
+bool IsDeviceMemory(CUdeviceptr address);
 // Any allocation around the address, on any device or host.
 bool FindAllocation(CUdeviceptr address, Allocation* out);
 // Where `bytes` at an address of either side lie; null: not valid device memory.

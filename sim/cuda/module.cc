@@ -1,5 +1,6 @@
 #include "sim/cuda/module.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "sim/cuda/memory.h"
@@ -26,6 +27,8 @@ std::vector<Function*> MakeFunctions(const Image& image, Module* module, Library
   for (const ImageFunction& described : image.functions) {
     auto* function = Make<Function>();
     static_cast<ImageFunction&>(*function) = described;
+    const int shared = static_cast<int>(std::min<uint64_t>(described.shared_bytes, 48 * 1024));
+    function->max_dynamic_shared_bytes -= shared;
     function->module = module;
     function->library = library;
     function->index = functions.size();
@@ -45,6 +48,7 @@ CUresult PlaceGlobals(const Image& image, Module* module) {
     const CUresult result =
         memory.Allocate(module->context, global.bytes, MemoryKind::kLinear, &global.address);
     if (result != CUDA_SUCCESS) return result;
+    memory.Change(global.address, [](Allocation& allocation) { allocation.is_global = true; });
     if (!described.initial.empty()) {
       std::memcpy(memory.Backing(global.address, global.bytes), described.initial.data(),
                   described.initial.size());
@@ -87,7 +91,8 @@ CUresult LoadLibrary(const void* image, Library** out) {
   auto* library = Make<Library>();
   const CUresult result =
       ReadImage(image, kLargestImage, CapabilityOf(Devices()[0]->card()), &library->image);
-  if (result != CUDA_SUCCESS) {
+  if (result == CUDA_ERROR_INVALID_PTX) library->error = result;
+  if (result != CUDA_SUCCESS && result != library->error) {
     Bury(library);
     return result;
   }
@@ -97,6 +102,7 @@ CUresult LoadLibrary(const void* image, Library** out) {
 }
 
 CUresult ModuleOf(Library* library, Context* context, Module** out) {
+  if (library->error != CUDA_SUCCESS) return library->error;
   const std::lock_guard<std::mutex> lock(library->mutex);
   Module*& module = library->modules[context->id];
   if (module == nullptr) {

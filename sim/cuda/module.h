@@ -59,6 +59,7 @@ struct Module : Tagged {
 struct Library : Tagged {
   static constexpr uint32_t kTag = 0x4c494252;
   Image image;
+  CUresult error = CUDA_SUCCESS;  // of PTX that does not compile: noticed when it is first used
   std::vector<Function*> kernels;
   std::mutex mutex;                     // guards the rest
   std::map<uint64_t, Module*> modules;  // by context id

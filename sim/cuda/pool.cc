@@ -10,7 +10,6 @@ namespace krux::sim {
 namespace {
 
 constexpr uint64_t kStep = 32 << 20;
-constexpr uint64_t kBlock = 512;
 
 // Never destroyed: programs call in until they have ended.
 std::mutex g_mutex;  // guards the three below
@@ -105,7 +104,7 @@ CUresult FreePoolBlock(const Allocation& allocation) {
   const CUresult result = allocation.device->memory().Free(allocation.address);
   if (result != CUDA_SUCCESS) return result;
   const std::lock_guard<std::mutex> lock(pool->mutex);
-  pool->Give(RoundTo(allocation.bytes, kBlock));
+  pool->Give(allocation.bytes);
   if (pool->is_doomed && pool->live == 0) {
     pool->TrimTo(0);
     Bury(pool);
@@ -115,15 +114,14 @@ CUresult FreePoolBlock(const Allocation& allocation) {
 
 CUresult AllocateFromPool(Context* context, Pool* pool, uint64_t bytes, CUdeviceptr* out) {
   Device* device = pool->device != nullptr ? pool->device : context->device;
-  const uint64_t rounded = RoundTo(bytes, kBlock);
   {
     const std::lock_guard<std::mutex> lock(pool->mutex);
-    if (!pool->Take(rounded)) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!pool->Take(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   }
   const CUresult result = device->memory().Reserve(nullptr, bytes, 1, MemoryKind::kPool, pool, out);
   if (result != CUDA_SUCCESS) {
     const std::lock_guard<std::mutex> lock(pool->mutex);
-    pool->Give(rounded);
+    pool->Give(bytes);
   }
   return result;
 }

@@ -16,7 +16,8 @@ namespace krux::sim {
 struct Pool : Tagged {
   static constexpr uint32_t kTag = 0x504f4f4c;
   Device* device = nullptr;  // null: host memory, which no card pays
-  std::mutex mutex;          // guards the rest
+  bool is_shareable = false;
+  std::mutex mutex;  // guards the rest
   uint64_t used = 0;
   uint64_t used_high = 0;
   uint64_t reserved = 0;

@@ -4,6 +4,9 @@
 #include <cctype>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <set>
+#include <string>
 
 #include "sim/cuda/image.h"
 
@@ -116,19 +119,185 @@ void ParseParameters(Scanner* scanner, ImageFunction* function) {
   }
 }
 
-void ParseBody(Scanner* scanner, ImageFunction* function) {
-  int depth = 1;
-  while (depth > 0) {
-    const std::string_view token = scanner->Next();
-    if (token.empty()) return;
-    if (token == "{") ++depth;
-    if (token == "}") --depth;
-    if (token != ".local" && token != ".shared") continue;
-    Variable variable;
-    ParseVariable(scanner, &variable);
-    (token == ".local" ? function->local_bytes : function->shared_bytes) += variable.bytes;
-  }
+// What instructions begin with. A statement that begins with another word is an error, as for the
+// real compiler; what follows is not looked at.
+bool IsInstruction(std::string_view word) {
+  static constexpr std::string_view kWords[] = {"abs",
+                                                "activemask",
+                                                "add",
+                                                "addc",
+                                                "alloca",
+                                                "and",
+                                                "applypriority",
+                                                "atom",
+                                                "bar",
+                                                "barrier",
+                                                "bfe",
+                                                "bfi",
+                                                "bfind",
+                                                "bmsk",
+                                                "bra",
+                                                "brev",
+                                                "brkpt",
+                                                "brx",
+                                                "call",
+                                                "clusterlaunchcontrol",
+                                                "clz",
+                                                "cnot",
+                                                "copysign",
+                                                "cos",
+                                                "cp",
+                                                "createpolicy",
+                                                "cvt",
+                                                "cvta",
+                                                "discard",
+                                                "div",
+                                                "dp2a",
+                                                "dp4a",
+                                                "elect",
+                                                "ex2",
+                                                "exit",
+                                                "fence",
+                                                "fma",
+                                                "fns",
+                                                "getctarank",
+                                                "griddepcontrol",
+                                                "isspacep",
+                                                "istypep",
+                                                "ld",
+                                                "ldmatrix",
+                                                "ldu",
+                                                "lg2",
+                                                "lop3",
+                                                "mad",
+                                                "mad24",
+                                                "madc",
+                                                "mapa",
+                                                "match",
+                                                "max",
+                                                "mbarrier",
+                                                "membar",
+                                                "min",
+                                                "mma",
+                                                "mov",
+                                                "movmatrix",
+                                                "mul",
+                                                "mul24",
+                                                "multimem",
+                                                "nanosleep",
+                                                "neg",
+                                                "not",
+                                                "or",
+                                                "pmevent",
+                                                "popc",
+                                                "prefetch",
+                                                "prefetchu",
+                                                "prmt",
+                                                "rcp",
+                                                "red",
+                                                "redux",
+                                                "rem",
+                                                "ret",
+                                                "rsqrt",
+                                                "sad",
+                                                "selp",
+                                                "set",
+                                                "setmaxnreg",
+                                                "setp",
+                                                "shf",
+                                                "shfl",
+                                                "shl",
+                                                "shr",
+                                                "sin",
+                                                "slct",
+                                                "sqrt",
+                                                "st",
+                                                "stackrestore",
+                                                "stacksave",
+                                                "stmatrix",
+                                                "sub",
+                                                "subc",
+                                                "suld",
+                                                "suq",
+                                                "sured",
+                                                "sust",
+                                                "szext",
+                                                "tanh",
+                                                "tcgen05",
+                                                "tensormap",
+                                                "testp",
+                                                "tex",
+                                                "tld4",
+                                                "trap",
+                                                "txq",
+                                                "vote",
+                                                "wgmma",
+                                                "wmma",
+                                                "xor"};
+  word = word.substr(0, word.find('.'));
+  // The video instructions have a family of their own: vadd, vadd2, vset4, ...
+  return word[0] == 'v' ||
+         std::find(std::begin(kWords), std::end(kWords), word) != std::end(kWords);
 }
+
+// Reads one function body: its variables, the functions that it calls, and whether each statement
+// begins as one.
+class BodyParser {
+ public:
+  BodyParser(Scanner* scanner, ImageFunction* function, std::set<std::string>* called)
+      : scanner_(scanner), function_(function), called_(called) {}
+
+  // False: not PTX.
+  bool Parse() {
+    bool at_start = true;
+    bool is_valid = true;
+    std::string_view token = scanner_->Next();
+    for (int depth = 1; depth > 0 && !token.empty(); token = scanner_->Next()) {
+      if (token == "{" && at_start) ++depth;
+      if (token == "{" && !at_start) SkipVector();
+      if (token == "}") --depth;
+      const bool begins = at_start;
+      at_start = token == "{" || token == "}" || token == ";" || token == ":";
+      if (token == ".local" || token == ".shared") {
+        ParseVariableOf(token);
+        at_start = true;
+      } else if (begins && token == "@") {
+        if (scanner_->Next() == "!") scanner_->Next();
+        at_start = true;
+      } else if (begins && std::islower(static_cast<unsigned char>(token[0])) != 0) {
+        const std::string_view word = token;
+        const std::string_view next = word.substr(0, 4) == "call" ? ReadCall() : scanner_->Next();
+        is_valid &= next == ":" || IsInstruction(word);
+        at_start = next == ":" || next == ";";
+        if (next == "{") SkipVector();
+      }
+    }
+    return is_valid;
+  }
+
+ private:
+  void SkipVector() {
+    for (std::string_view token = scanner_->Next(); !token.empty() && token != "}";
+         token = scanner_->Next()) {
+    }
+  }
+  void ParseVariableOf(std::string_view space) {
+    Variable variable;
+    ParseVariable(scanner_, &variable);
+    (space == ".local" ? function_->local_bytes : function_->shared_bytes) += variable.bytes;
+  }
+  std::string_view ReadCall() {
+    std::string_view token = scanner_->Next();
+    for (; !token.empty() && token != ";"; token = scanner_->Next()) {
+      called_->insert(std::string(token));
+    }
+    return token;
+  }
+
+  Scanner* scanner_;
+  ImageFunction* function_;
+  std::set<std::string>* called_;
+};
 
 // Launch bounds stand between the parameters and the body: ".maxntid x, y, z".
 std::string_view ParseBounds(Scanner* scanner, std::string_view token, ImageFunction* function) {
@@ -147,7 +316,7 @@ std::string_view ParseBounds(Scanner* scanner, std::string_view token, ImageFunc
   return token;
 }
 
-void ParseEntry(Scanner* scanner, Image* image) {
+bool ParseEntry(Scanner* scanner, Image* image, std::set<std::string>* called) {
   ImageFunction function;
   function.name = scanner->Next();
   std::string_view token = scanner->Next();
@@ -155,8 +324,12 @@ void ParseEntry(Scanner* scanner, Image* image) {
     ParseParameters(scanner, &function);
     token = scanner->Next();
   }
-  if (ParseBounds(scanner, token, &function) == "{") ParseBody(scanner, &function);
+  bool is_valid = true;
+  if (ParseBounds(scanner, token, &function) == "{") {
+    is_valid = BodyParser(scanner, &function, called).Parse();
+  }
   image->functions.push_back(std::move(function));
+  return is_valid;
 }
 
 // "sm_90a" is 90.
@@ -201,24 +374,75 @@ void ParseGlobal(Scanner* scanner, Image* image) {
 
 }  // namespace
 
+namespace {
+
+// What the driver links to every module.
+bool IsBuiltIn(const std::string& name) {
+  static constexpr std::string_view kNames[] = {"vprintf", "malloc", "free", "__assertfail"};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames) ||
+         name.rfind("cuda", 0) == 0 || name.rfind("__nv", 0) == 0;
+}
+
+// "9.0" is 90.
+int ParseVersion(std::string_view token) {
+  const size_t dot = token.find('.');
+  if (dot == std::string_view::npos) return 0;
+  return static_cast<int>(ParseNumber(token.substr(0, dot)) * 10 +
+                          ParseNumber(token.substr(dot + 1)));
+}
+
+// The name behind ".extern .func [(.param ...)] name".
+std::string ParseExternal(Scanner* scanner) {
+  std::string_view token = scanner->Next();
+  if (token != ".func") return {};
+  token = scanner->Next();
+  if (token == "(") {
+    while (!token.empty() && token != ")") token = scanner->Next();
+    token = scanner->Next();
+  }
+  return std::string(token);
+}
+
+}  // namespace
+
 CUresult ReadPtx(std::string_view text, int capability, Image* out) {
+  constexpr int kNewestPtx = 90;  // what CUDA 13.0 compiles
   if (text.find(".version") == std::string_view::npos) return CUDA_ERROR_INVALID_IMAGE;
   Scanner scanner(text);
+  std::set<std::string> called;
+  std::set<std::string> external;
   int depth = 0;
+  bool is_valid = true;
+  uint64_t constant_bytes = 0;
+  const size_t first_function = out->functions.size();
   for (std::string_view token = scanner.Next(); !token.empty(); token = scanner.Next()) {
     if (token == "{") ++depth;
     if (token == "}") --depth;
     if (token == ".entry") {
-      ParseEntry(&scanner, out);
+      is_valid &= ParseEntry(&scanner, out, &called);
+    } else if (token == ".version") {
+      if (ParseVersion(scanner.Next()) > kNewestPtx) return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
     } else if (token == ".target") {
       out->ptx_version = ParseTarget(scanner.Next());
       if (out->ptx_version > capability) return CUDA_ERROR_INVALID_PTX;
+    } else if (token == ".extern") {
+      external.insert(ParseExternal(&scanner));
     } else if (depth == 0 && (token == ".global" || token == ".const")) {
+      const size_t before = out->globals.size();
       ParseGlobal(&scanner, out);
+      if (token == ".const" && out->globals.size() > before) {
+        constant_bytes += out->globals.back().bytes;
+      }
     }
   }
+  for (const std::string& name : external) {
+    is_valid &= IsBuiltIn(name) || called.count(name) == 0;
+  }
+  for (size_t i = first_function; i < out->functions.size(); ++i) {
+    out->functions[i].constant_bytes = constant_bytes;
+  }
   out->binary_version = capability;
-  return CUDA_SUCCESS;
+  return is_valid ? CUDA_SUCCESS : CUDA_ERROR_INVALID_PTX;
 }
 
 }  // namespace krux::sim

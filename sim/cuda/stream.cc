@@ -65,6 +65,7 @@ Stream* FindStream(CUstream handle, Context* context) {
 
 void DestroyStream(Stream* stream) {
   Context* context = stream->context;
+  AbandonCapture(stream);
   {
     const std::lock_guard<std::mutex> lock(context->mutex);
     context->streams.erase(stream);

@@ -19,6 +19,7 @@ struct ThreadState {
   // The per-thread stream of the context used last (others are found again by their owner).
   Stream* stream = nullptr;
   uint64_t stream_context = 0;
+  bool in_host_function = false;  // where calls are not permitted
   CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 };
 ThreadState& ThisThread();

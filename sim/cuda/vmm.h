@@ -1,6 +1,6 @@
 // Virtual memory management: physical memory as handles, address ranges, and what is mapped where.
-// Bytes of memory that can be shared (requestedHandleTypes) belong to its handle. Of all other
-// memory they belong to the address: mapped twice it is not the same, and unmapping loses it.
+// Bytes of memory that can be shared (requestedHandleTypes), and of memory that is mapped a second
+// time, belong to its handle. Of all other memory they belong to the address: unmapping loses them.
 // Thread-safe.
 #ifndef KRUX_SIM_CUDA_VMM_H_
 #define KRUX_SIM_CUDA_VMM_H_
@@ -13,6 +13,9 @@ namespace krux::sim {
 
 // True if all of the range is mapped with access.
 bool IsMapped(CUdeviceptr address, uint64_t bytes);
+
+// True if something is mapped at the address, with access or without.
+bool HasMapping(CUdeviceptr address);
 
 }  // namespace krux::sim
 
