@@ -75,6 +75,7 @@ const Case kCases[] = {
        CUdeviceptr pointer = 0;
        CU(cuMemAlloc, &pointer, 64);
        CU(cuMemsetD32, pointer, 0U, 1);
+       CU(cuCtxSynchronize);
        CUstream stream = nullptr;
        CUstream other = nullptr;
        CU(cuStreamCreate, &stream, unsigned{CU_STREAM_NON_BLOCKING});
@@ -132,6 +133,7 @@ const Case kCases[] = {
        CUdeviceptr pointer = 0;
        CU(cuMemAlloc, &pointer, 64);
        CU(cuMemsetD32, pointer, 0U, 1);
+       CU(cuCtxSynchronize);
        CUstream stream = nullptr;
        CU(cuStreamCreate, &stream, unsigned{CU_STREAM_NON_BLOCKING});
        CU(cuStreamWaitValue32, stream, pointer, 1U, unsigned{CU_STREAM_WAIT_VALUE_EQ});

@@ -40,6 +40,7 @@ void WaitValue(Answer& out, unsigned flags, cuuint32_t waited, cuuint32_t writte
   CUdeviceptr pointer = 0;
   CU(cuMemAlloc, &pointer, 64);
   CU(cuMemsetD32, pointer, 0U, 1);
+  CU(cuCtxSynchronize);
   const Made waiter;
   const Made writer;
   out("wait", CU(cuStreamWaitValue32, waiter.stream, pointer, waited, flags));
@@ -248,6 +249,7 @@ const Case kCases[] = {
        CUdeviceptr pointer = 0;
        CU(cuMemAlloc, &pointer, 64);
        CU(cuMemsetD32, pointer, 0U, 1);
+       CU(cuCtxSynchronize);
        const Made blocking(CU_STREAM_DEFAULT);
        const Made free;
        CU(cuStreamWaitValue32, blocking.stream, pointer, 1U, unsigned{CU_STREAM_WAIT_VALUE_EQ});

@@ -18,7 +18,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 class Conformance : public ::testing::Test {
  protected:
@@ -72,15 +71,34 @@ TEST_F(Conformance, RefusesWhatIsNoRecording) {
 }
 
 TEST_F(Conformance, ComparisonNamesEveryCaseOnce) {
-  const Answers recorded = {{"a", "1"}, {"b", "1"}, {"c", "1"}, {"d", "1"}};
-  const Answers here = {{"a", "1"}, {"b", "2"}, {"c", "2"}, {"d", "1"}, {"e", "1"}};
+  const Answers recorded = {
+      {"a", "1"}, {"b", "1"}, {"c", "1"}, {"d", "1"}, {"f", "crashed: SIGSEGV"}};
+  const Answers here = {{"a", "1"}, {"b", "2"}, {"c", "2"}, {"d", "1"}, {"e", "1"}, {"f", "1"}};
   const Comparison comparison = Compare(recorded, here, {{"c", "why"}, {"d", "why"}});
   EXPECT_EQ(comparison.compared, 4U);
+  EXPECT_EQ(comparison.crashed, 1U);
   EXPECT_EQ(comparison.equal, 2U);
   EXPECT_EQ(comparison.explained, 1U);
   EXPECT_THAT(comparison.unexplained, ElementsAre("b"));
   EXPECT_THAT(comparison.stale, ElementsAre("d"));
   EXPECT_THAT(comparison.unrecorded, ElementsAre("e"));
+}
+
+// All cases on a simulated H200, each difference from the real one listed. A process that crashes
+// or hangs here is a difference like any other.
+TEST_F(Conformance, TheSimulatedCardAnswersAsTheRecordedOne) {
+  ASSERT_TRUE(CreateState(folder_, NodeOptions{}));
+  const std::string log = folder_ + "/log";
+  const std::string data = KRUX_CONFORMANCE_DATA;
+  const std::string command = "KRUX_SIM_FOLDER='" + folder_ + "' LD_LIBRARY_PATH='" +
+                              KRUX_SIM_LIBRARIES + "' '" + KRUX_CONFORMANCE + "' --compare '" +
+                              data + "/h200-580.159.04.tsv' --known '" + data +
+                              "/differences.tsv' >'" + log + "' 2>&1";
+  const int status = std::system(command.c_str());
+  std::ifstream file(log);
+  const std::string said((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  EXPECT_EQ(status, 0) << said;
+  EXPECT_THAT(said, HasSubstr(" 0 without a recorded answer")) << said;
 }
 
 }  // namespace

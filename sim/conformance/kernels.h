@@ -5,9 +5,9 @@
 namespace krux::sim::conformance {
 
 // `empty` without parameters, `three` with three of different sizes, `shared_4k` with static shared
-// memory, `local_8k` with 8 KiB of local memory that the compiler can't drop, `illegal_address` writes
-// to address 16, `launch_failure` ends with a trap. Two globals: `numbers` (64 bytes), `constants` (32
-// bytes).
+// memory, `local_8k` with 8 KiB of local memory that the compiler can't drop, `illegal_address`
+// writes to address 16, `launch_failure` ends with a trap. Two globals: `numbers` (64 bytes),
+// `constants` (32 bytes).
 inline constexpr char kPtx[] =
     ".version 7.0\n.target sm_75\n.address_size 64\n"
     ".visible .global .align 4 .b8 numbers[64];\n"

@@ -41,9 +41,9 @@ void PrintDifferences(const Comparison& comparison, const Answers& recorded, con
                                                         static_cast<double>(comparison.compared);
   std::printf(
       "conformance: %zu cases compared, %zu equal (%.2f %%), %zu explained, %zu not, "
-      "%zu without a recorded answer\n",
+      "%zu without a recorded answer, %zu that crashed the recorded driver\n",
       comparison.compared, comparison.equal, percent, comparison.explained,
-      comparison.unexplained.size(), comparison.unrecorded.size());
+      comparison.unexplained.size(), comparison.unrecorded.size(), comparison.crashed);
 }
 
 int CompareWith(const Options& options, const std::vector<Case>& cases) {

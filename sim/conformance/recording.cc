@@ -103,6 +103,10 @@ Comparison Compare(const Answers& recorded, const Answers& here, const Answers& 
       comparison.unrecorded.push_back(id);
       continue;
     }
+    if (found->second.rfind("crashed", 0) == 0) {
+      ++comparison.crashed;
+      continue;
+    }
     ++comparison.compared;
     const bool is_known = known.count(id) != 0;
     if (found->second == answer) {

@@ -34,6 +34,7 @@ void PrintMachine();
 
 struct Comparison {
   size_t compared = 0;  // cases that both have
+  size_t crashed = 0;   // cases that killed the recorded driver: there is nothing to equal
   size_t equal = 0;
   size_t explained = 0;                  // of the unequal ones
   std::vector<std::string> unexplained;  // ids

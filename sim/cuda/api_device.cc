@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "sim/cuda/array.h"
 #include "sim/cuda/driver.h"
 
 extern "C" const int
@@ -338,5 +339,18 @@ CUresult CUDAAPI cuDeviceGetExecAffinitySupport(int* supported, CUexecAffinityTy
   KRUX_SIM_DEVICE(device, ordinal);
   if (supported == nullptr || device == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *supported = 0;
+  return CUDA_SUCCESS;
+}
+
+// Seen of an H200: 2^30 floats. The bound is taken to be one of bytes.
+CUresult CUDAAPI cuDeviceGetTexture1DLinearMaxWidth(size_t* width, CUarray_format format,
+                                                    unsigned channels, CUdevice ordinal) {
+  KRUX_SIM_DEVICE(device, ordinal);
+  constexpr size_t kMostBytes = size_t{1} << 32;
+  const size_t bytes = krux::sim::FormatBytes(format) * channels;
+  if (device == nullptr || width == nullptr || bytes == 0 || channels > 4) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  *width = kMostBytes / bytes;
   return CUDA_SUCCESS;
 }

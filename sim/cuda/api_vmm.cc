@@ -90,7 +90,7 @@ CUresult CheckProperties(const CUmemAllocationProp* properties, Device** device)
   }
   const int types = properties->requestedHandleTypes;
   if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-      (properties->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0) {
+      (types & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0) {
     return CUDA_ERROR_NOT_SUPPORTED;
   }
   *device = FindDevice(properties->location.id);

@@ -11,6 +11,9 @@
 
 namespace krux::sim {
 
+// Of one channel; 0: a format that is not simulated.
+size_t FormatBytes(CUarray_format format);
+
 struct Array : Tagged {
   static constexpr uint32_t kTag = 0x41525259;
   CUDA_ARRAY3D_DESCRIPTOR descriptor{};

@@ -2,8 +2,8 @@
 // are not documented; what is here is what the runtimes 11.8 to 13.0 were seen to ask and call.
 //
 // A table's first word is its size in bytes, except in the one for context storage. A slot whose
-// meaning is not known refuses. Tables that are not here are answered with NOT_FOUND, which the
-// runtime takes for "this driver does not have it".
+// meaning is not known refuses. Tables that are not here are answered with INVALID_VALUE, the short
+// start with NOT_FOUND, which the runtime takes for "this driver does not have it".
 #include <pthread.h>
 #include <unistd.h>
 
@@ -137,12 +137,15 @@ const Slot kRuntime[] = {Slot(size_t{104}),           Slot(LoadFatbin),    Slot(
 const Slot kToolsHooks[] = {Slot(size_t{56}),   Slot(Refuse<1, 1>), Slot(LargeArea),
                             Slot(Refuse<1, 3>), Slot(Refuse<1, 4>), Slot(Refuse<1, 5>),
                             Slot(SmallArea)};
-const Slot kToolsThreads[] = {Slot(size_t{32}), Slot(Refuse<2, 1>), Slot(Refuse<2, 2>),
+const Slot kToolsThreads[] = {Slot(size_t{24}), Slot(Refuse<2, 1>), Slot(Refuse<2, 2>),
                               Slot(Refuse<2, 3>)};
 const Slot kStorage[] = {Slot(Put), Slot(Delete), Slot(Get), Slot()};
 const Slot kIntegrity[] = {Slot(size_t{24}), Slot(Prove), Slot(Refuse<4, 2>)};
-const Slot kContextChecks[] = {Slot(size_t{32}), Slot(Refuse<5, 1>), Slot(CheckContext),
-                               Slot(CheckNothing)};
+const Slot kContextChecks[] = {Slot(size_t{120}),   Slot(Refuse<5, 1>),  Slot(CheckContext),
+                               Slot(CheckNothing),  Slot(Refuse<5, 4>),  Slot(Refuse<5, 5>),
+                               Slot(Refuse<5, 6>),  Slot(Refuse<5, 7>),  Slot(Refuse<5, 8>),
+                               Slot(Refuse<5, 9>),  Slot(Refuse<5, 10>), Slot(Refuse<5, 11>),
+                               Slot(Refuse<5, 12>), Slot(Refuse<5, 13>), Slot(Refuse<5, 14>)};
 
 struct Table {
   unsigned char id[17];
