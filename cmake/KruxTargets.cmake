@@ -6,7 +6,7 @@
 set(KRUX_LAYER_common 0)
 set(KRUX_LAYER_protocol 1)
 set(KRUX_LAYER_gpu 2)
-foreach(module sim limiter agent device_plugin runtime scheduler examples)
+foreach(module sim limiter agent device_plugin runtime scheduler examples bench)
   set(KRUX_LAYER_${module} 3)
 endforeach()
 set(KRUX_LAYER_cli 4)
