@@ -136,7 +136,6 @@ void Arbiter::OnDrained(TenantId id, Nanos now) {
   Tenant* tenant = Find(id);
   if (tenant == nullptr) return;
   if (tenant->lease != Lease::kEnding && tenant->lease != Lease::kStraggling) return;
-  if (tenant->lease == Lease::kEnding) holder_.reset();
   tenant->lease = Lease::kNone;
   if (!tenant->parked && !tenant->wants) tenant->lingers_until = now + kLinger;
   tenant->parked = false;
@@ -150,13 +149,17 @@ void Arbiter::OnAbsent(TenantId id, Nanos now) {
   tenant->lingers_until = 0;
 }
 
-void Arbiter::Charge(Tenant& tenant, Nanos now) {
+bool Arbiter::Runs(const Tenant& tenant) {
+  return (tenant.lease == Lease::kHeld && !tenant.parked) || tenant.lease == Lease::kEnding;
+}
+
+void Arbiter::Charge(Tenant& tenant, double part, Nanos now) {
   const Nanos from = tenant.charged_until;
   tenant.charged_until = now;
   if (tenant.lease == Lease::kNone || tenant.parked || now <= from) return;
-  const Nanos span = now - from;
+  const auto span = static_cast<Nanos>(part * static_cast<double>(now - from));
   tenant.used += span;
-  tenant.meter.Add(from, now);
+  tenant.meter.Add(now - span, now);
   tenant.virtual_time += static_cast<double>(span) / tenant.weight;
   if (HasCeiling(tenant)) tenant.budget = std::max(tenant.budget - span, -options_.max_debt);
   const double most =
@@ -184,13 +187,14 @@ void Arbiter::FillBudgets(Nanos now) {
 }
 
 void Arbiter::CatchUp(Nanos now) {
-  for (auto& [id, tenant] : tenants_) Charge(tenant, now);
+  const auto running = std::count_if(tenants_.begin(), tenants_.end(),
+                                     [](auto& entry) { return Runs(entry.second); });
+  const double part = 1.0 / static_cast<double>(std::max<std::ptrdiff_t>(running, 1));
+  for (auto& [id, tenant] : tenants_) Charge(tenant, Runs(tenant) ? part : 1, now);
   FillBudgets(now);
   double slowest[2] = {INFINITY, INFINITY};
   for (const auto& [id, tenant] : tenants_) {
-    const bool runs =
-        (tenant.lease == Lease::kHeld && !tenant.parked) || tenant.lease == Lease::kEnding;
-    if (!runs && !Eligible(tenant)) continue;
+    if (!Runs(tenant) && !Eligible(tenant)) continue;
     slowest[ClassOf(tenant)] = std::min(slowest[ClassOf(tenant)], tenant.virtual_time);
   }
   for (const Class of : {kGuaranteed, kLeftOver}) {
@@ -202,6 +206,49 @@ void Arbiter::CatchUp(Nanos now) {
     tenant.virtual_time = std::max(tenant.virtual_time, virtual_clock_[ClassOf(tenant)]);
     tenant.fresh = true;
   }
+}
+
+void Arbiter::SetTogether(bool together, Nanos now) {
+  if (together == together_) return;
+  CatchUp(now);
+  together_ = together;
+  holder_.reset();
+  if (together) {
+    together_since_ = now;
+    return;
+  }
+  if (now - together_since_ <= options_.short_together) return;
+  // Nobody lost by it, so nobody owes anything.
+  double furthest = 0;
+  for (const auto& [id, tenant] : tenants_) {
+    if (Runs(tenant)) furthest = std::max(furthest, tenant.virtual_time);
+  }
+  for (auto& [id, tenant] : tenants_) {
+    if (Runs(tenant)) tenant.virtual_time = furthest;
+  }
+}
+
+bool Arbiter::MustTakeTurns(const Tenant& tenant) {
+  return HasCeiling(tenant) || ClassOf(tenant) == kLeftOver ||
+         tenant.shares.priority == Priority::kLatency;
+}
+
+bool Arbiter::MayBeTogether() const {
+  return std::none_of(tenants_.begin(), tenants_.end(), [](const auto& entry) {
+    const Tenant& tenant = entry.second;
+    return MustTakeTurns(tenant) && (tenant.wants || Runs(tenant));
+  });
+}
+
+size_t Arbiter::Busy() const {
+  return static_cast<size_t>(std::count_if(tenants_.begin(), tenants_.end(), [](auto& entry) {
+    return entry.second.wants || Runs(entry.second);
+  }));
+}
+
+bool Arbiter::Uses(TenantId id) const {
+  const auto found = tenants_.find(id);
+  return found != tenants_.end() && found->second.lease != Lease::kNone;
 }
 
 bool Arbiter::Waits(TenantId id) const {

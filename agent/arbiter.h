@@ -12,9 +12,14 @@
 // `none` runs when nobody else wants to. `latency` cuts into the turns of others as long as it is
 // not ahead of its share by more than a cycle.
 //
-// Invariants: at most one tenant holds the GPU; the next one waits for its drain, but never longer
-// than Options::grace. A tenant that has not drained by then is a straggler: it goes on being
-// charged, up to Options::max_debt, and is shown as such.
+// Together (SetTogether): tenants whose gaps let the card stand idle in turns hold it at the same
+// time and the hardware interleaves them; each is charged an equal part of the time. Whether that
+// is better is measured by OverlapProbe (overlap_probe.h), never guessed. Tenants with a ceiling,
+// `none` and `latency` are always in turns.
+//
+// Invariants: in turns at most one tenant holds the GPU; the next one waits for its drain, but
+// never longer than Options::grace. A tenant that has not drained by then is a straggler: it goes
+// on being charged, up to Options::max_debt, and is shown as such.
 #ifndef KRUX_AGENT_ARBITER_H_
 #define KRUX_AGENT_ARBITER_H_
 
@@ -53,6 +58,9 @@ class Arbiter {
     Nanos grace = 100 * kMillisecond;          // from the end of a lease to its drain
     Nanos max_debt = 2 * kSecond;              // GPU time that a tenant can be ahead
     Nanos max_parked = 1 * kSecond;            // a lease without work is kept so long
+    Nanos short_together =
+        150 * kMillisecond;  // charges of so short a time together are settled in
+                             // turns later; of a longer one not: all gained by it
   };
 
   struct Action {
@@ -99,11 +107,21 @@ class Arbiter {
   // No process of the tenant is left to run anything: as OnIdle, and it no longer waits.
   void OnAbsent(TenantId tenant, Nanos now);
 
+  // Lets all that may be together run at the same time, or goes back to turns.
+  void SetTogether(bool together, Nanos now);
+  bool together() const { return together_; }
+  // Whether nobody who wants or uses the card now has to be in turns.
+  bool MayBeTogether() const;
+  // Tenants that want or use the card now.
+  size_t Busy() const;
+
   std::vector<Action> Decide(Nanos now);
   // When Decide must be asked again even without an event; kOpenEnd = not at all.
   Nanos NextTimer(Nanos now) const;
 
   bool Waits(TenantId tenant) const;
+  // The tenant may use the card now, or still has work of a lease that has ended.
+  bool Uses(TenantId tenant) const;
   View Look(TenantId tenant, Nanos now);
 
  private:
@@ -146,8 +164,11 @@ class Arbiter {
   Tenant* Find(TenantId tenant);
   Tenant* Holder() { return holder_ ? &tenants_.at(*holder_) : nullptr; }
 
+  static bool Runs(const Tenant& tenant);
+  static bool MustTakeTurns(const Tenant& tenant);
+
   void ComputeWeights();
-  void Charge(Tenant& tenant, Nanos now);
+  void Charge(Tenant& tenant, double part, Nanos now);
   void FillBudgets(Nanos now);
   void CatchUp(Nanos now);
   void Join(Tenant& tenant, Nanos now);
@@ -168,11 +189,17 @@ class Arbiter {
   bool MustEnd(const Tenant& holder, Nanos now) const;
   void PlanTurn(Tenant& holder, Nanos now);
   void StepHolder(Nanos now, std::vector<Action>* actions);
+  void StepTogether(Nanos now, std::vector<Action>* actions);
+  void End(TenantId id, Nanos now, std::vector<Action>* actions);
+  void GiveUpWaiting(Nanos now);
+  bool AnyoneEnding() const;
   void Grant(TenantId id, Nanos now, std::vector<Action>* actions);
 
   Options options_;
   std::map<TenantId, Tenant> tenants_;
-  std::optional<TenantId> holder_;
+  std::optional<TenantId> holder_;  // of the turn; while together there is none
+  bool together_ = false;
+  Nanos together_since_ = 0;
   double virtual_clock_[2] = {0, 0};
   Nanos period_ = 0;  // number of the period for which budgets are filled
 };

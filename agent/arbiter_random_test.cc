@@ -93,6 +93,9 @@ void RunOne(uint32_t seed) {
     world.SetSharesAt(dice.Between(0, kRun), ids.back(), changed);
     changes = true;
   }
+  for (int i = dice.OneIn(3) ? 6 : 0; i > 0; --i) {
+    world.SetTogetherAt(dice.Between(0, kRun), dice.OneIn(2));
+  }
   world.RunUntil(kRun);
   if (::testing::Test::HasFatalFailure()) return;
   if (!hostile) {

@@ -326,6 +326,61 @@ TEST(Arbiter, WantThatCrossesAGrantDoesNotQueueTheTenantAgain) {
   EXPECT_FALSE(arbiter.Look(1, 100).waiting);
 }
 
+TEST(Arbiter, TogetherAllRunAtOnceAndEachPaysItsPart) {
+  Arbiter arbiter({});
+  arbiter.Add(1, Balance(30), 0);
+  arbiter.Add(2, Balance(70), 0);
+  arbiter.OnWant(1, 0);
+  arbiter.OnWant(2, 0);
+  arbiter.Decide(0);
+  arbiter.SetTogether(true, 0);
+  EXPECT_EQ(arbiter.Decide(0).size(), 2U) << "one is let in, one goes on without an end";
+  const Nanos later = kSecond;
+  EXPECT_EQ(arbiter.Look(1, later).used, later / 2);
+  EXPECT_EQ(arbiter.Look(2, later).used, later / 2);
+  arbiter.SetTogether(false, later);
+  const auto ends = arbiter.Decide(later);
+  ASSERT_EQ(ends.size(), 2U);
+  EXPECT_EQ(ends[0].kind, Kind::kEnd);
+  EXPECT_EQ(ends[1].kind, Kind::kEnd);
+  arbiter.OnWant(1, later);
+  arbiter.OnWant(2, later);
+  arbiter.OnDrained(1, later);
+  EXPECT_TRUE(arbiter.Decide(later).empty()) << "the other one has not drained";
+  arbiter.OnDrained(2, later);
+  EXPECT_EQ(arbiter.Decide(later).size(), 1U);
+}
+
+TEST(Arbiter, ATenantThatMustTakeTurnsEndsATimeTogether) {
+  for (const Shares& shares : {Fixed(20), None(), Balance(20, Priority::kLatency)}) {
+    Arbiter arbiter({});
+    arbiter.Add(1, Balance(30), 0);
+    arbiter.Add(2, Balance(30), 0);
+    arbiter.Add(3, shares, 0);
+    arbiter.OnWant(1, 0);
+    arbiter.OnWant(2, 0);
+    arbiter.SetTogether(true, 0);
+    EXPECT_EQ(arbiter.Decide(0).size(), 2U);
+    EXPECT_TRUE(arbiter.MayBeTogether());
+    arbiter.OnWant(3, kMillisecond);
+    EXPECT_EQ(arbiter.Decide(kMillisecond).size(), 2U);
+    EXPECT_FALSE(arbiter.together());
+  }
+}
+
+TEST(Arbiter, AMomentTogetherIsSettledInTurns) {
+  World world;
+  const auto a = world.Add(Saturating(Balance(30), 2 * kMillisecond));
+  const auto b = world.Add(Saturating(Balance(70), 2 * kMillisecond));
+  world.SetTogetherAt(2 * kSecond, true);
+  world.SetTogetherAt(2 * kSecond + 80 * kMillisecond, false);
+  world.RunUntil(4 * kSecond);
+  // The world runs both at full speed while together; what counts is that the turns after it repay.
+  const Nanos after = 2 * kSecond + 80 * kMillisecond;
+  EXPECT_LT(world.Percent(a, after, after + kSecond), 29.3);
+  EXPECT_GT(world.Percent(b, after, after + kSecond), 70.2);
+}
+
 TEST(Arbiter, EventsOfUnknownTenantsChangeNothing) {
   Arbiter arbiter({});
   arbiter.OnWant(7, 0);

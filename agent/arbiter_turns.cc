@@ -128,21 +128,31 @@ void Arbiter::PlanTurn(Tenant& holder, Nanos now) {
   holder.turn_end = std::min(holder.turn_end, until);
 }
 
+void Arbiter::End(TenantId id, Nanos now, std::vector<Action>* actions) {
+  Tenant& tenant = tenants_.at(id);
+  tenant.lease = Lease::kEnding;
+  tenant.ended = now;
+  if (holder_ == id) holder_.reset();
+  actions->push_back({Action::Kind::kEnd, id, now});
+}
+
+void Arbiter::GiveUpWaiting(Nanos now) {
+  for (auto& [id, tenant] : tenants_) {
+    if (tenant.lease == Lease::kEnding && now - tenant.ended >= options_.grace) {
+      tenant.lease = Lease::kStraggling;
+    }
+  }
+}
+
+bool Arbiter::AnyoneEnding() const {
+  return std::any_of(tenants_.begin(), tenants_.end(),
+                     [](const auto& entry) { return entry.second.lease == Lease::kEnding; });
+}
+
 void Arbiter::StepHolder(Nanos now, std::vector<Action>* actions) {
   Tenant& holder = *Holder();
-  if (holder.lease == Lease::kEnding) {
-    if (now - holder.ended < options_.grace) return;
-    holder.lease = Lease::kStraggling;
-    holder_.reset();
-    return;
-  }
   PlanTurn(holder, now);
-  if (MustEnd(holder, now)) {
-    holder.lease = Lease::kEnding;
-    holder.ended = now;
-    actions->push_back({Action::Kind::kEnd, *holder_, now});
-    return;
-  }
+  if (MustEnd(holder, now)) return End(*holder_, now, actions);
   // Nobody who waits may run: the turn goes on, whatever was planned.
   if (now >= holder.turn_end) holder.turn_end = kOpenEnd;
   const Nanos end = LeaseEnd(holder, now);
@@ -150,6 +160,21 @@ void Arbiter::StepHolder(Nanos now, std::vector<Action>* actions) {
   if (end != holder.end) {
     holder.end = end;
     actions->push_back({Action::Kind::kExtend, *holder_, end});
+  }
+}
+
+void Arbiter::StepTogether(Nanos now, std::vector<Action>* actions) {
+  for (auto& [id, tenant] : tenants_) {
+    if (tenant.lease == Lease::kHeld) {
+      if (tenant.parked && now - tenant.parked_since >= options_.max_parked) {
+        End(id, now, actions);
+      } else if (tenant.end != kOpenEnd) {
+        tenant.turn_end = tenant.end = kOpenEnd;
+        actions->push_back({Action::Kind::kExtend, id, kOpenEnd});
+      }
+    } else if (Eligible(tenant)) {
+      Grant(id, now, actions);
+    }
   }
 }
 
@@ -180,23 +205,37 @@ std::optional<Arbiter::TenantId> Arbiter::Next(Nanos now) const {
 
 void Arbiter::Grant(TenantId id, Nanos now, std::vector<Action>* actions) {
   Tenant& tenant = tenants_.at(id);
-  holder_ = id;
   tenant.lease = Lease::kHeld;
   tenant.wants = false;
   tenant.parked = false;
   tenant.lingers_until = 0;
   tenant.begin = now;
-  tenant.turn_end = Turn(tenant, now);
-  tenant.end = LeaseEnd(tenant, now);
+  if (together_) {
+    tenant.turn_end = tenant.end = kOpenEnd;
+  } else {
+    holder_ = id;
+    tenant.turn_end = Turn(tenant, now);
+    tenant.end = LeaseEnd(tenant, now);
+  }
   actions->push_back({Action::Kind::kGrant, id, tenant.end});
 }
 
 std::vector<Arbiter::Action> Arbiter::Decide(Nanos now) {
   CatchUp(now);
   std::vector<Action> actions;
-  if (holder_) StepHolder(now, &actions);
-  if (!holder_) {
-    if (const auto next = Next(now)) Grant(*next, now, &actions);
+  GiveUpWaiting(now);
+  if (together_ && !MayBeTogether()) SetTogether(false, now);
+  if (together_) {
+    StepTogether(now, &actions);
+  } else {
+    for (const auto& [id, tenant] : tenants_) {
+      // Left from a time together.
+      if (tenant.lease == Lease::kHeld && holder_ != id) End(id, now, &actions);
+    }
+    if (holder_) StepHolder(now, &actions);
+    if (!holder_ && !AnyoneEnding()) {
+      if (const auto next = Next(now)) Grant(*next, now, &actions);
+    }
   }
   for (auto& [id, tenant] : tenants_) {
     if (Eligible(tenant)) tenant.fresh = false;
@@ -210,13 +249,12 @@ Nanos Arbiter::NextTimer(Nanos now) const {
   for (const auto& [id, tenant] : tenants_) {
     if (HasCeiling(tenant)) ceiling |= tenant.wants || tenant.lease == Lease::kHeld;
     if (tenant.lingers_until > now) next = std::min(next, tenant.lingers_until);
+    if (tenant.lease == Lease::kEnding) next = std::min(next, tenant.ended + options_.grace);
+    if (tenant.lease != Lease::kHeld) continue;
+    next = std::min(next, tenant.parked ? tenant.parked_since + options_.max_parked : tenant.end);
   }
   if (ceiling) next = std::min(next, (period_ + 1) * options_.ceiling_period);
-  if (!holder_) return next;
-  const Tenant& holder = tenants_.at(*holder_);
-  if (holder.lease == Lease::kEnding) return std::min(next, holder.ended + options_.grace);
-  if (holder.parked) return std::min(next, holder.parked_since + options_.max_parked);
-  return std::min(next, holder.end);
+  return next;
 }
 
 }  // namespace krux::agent

@@ -62,6 +62,10 @@ class World {
     Post(when, Event::kChange, id, changes_.size() - 1);
   }
 
+  void SetTogetherAt(Nanos when, bool together) {
+    Post(when, together ? Event::kTogether : Event::kTurns, 0);
+  }
+
   void RunUntil(Nanos end) {
     while (true) {
       const Nanos timer = arbiter_.NextTimer(now_);
@@ -104,7 +108,18 @@ class World {
 
  private:
   struct Event {
-    enum Kind { kArrive, kLeave, kChange, kWant, kStop, kBurstOver, kIdle, kDrained };
+    enum Kind {
+      kArrive,
+      kLeave,
+      kChange,
+      kWant,
+      kStop,
+      kBurstOver,
+      kIdle,
+      kDrained,
+      kTogether,
+      kTurns
+    };
     Nanos when;
     uint64_t order;
     Kind kind;
@@ -134,6 +149,9 @@ class World {
   void Handle() {
     const Event event = events_.top();
     events_.pop();
+    if (event.kind == Event::kTogether || event.kind == Event::kTurns) {
+      return arbiter_.SetTogether(event.kind == Event::kTogether, now_);
+    }
     Client& client = clients_.at(event.id);
     if (event.kind == Event::kArrive) {
       client.present = true;
@@ -268,6 +286,12 @@ class World {
   }
 
   void CheckExclusive(Id newcomer) {
+    if (arbiter_.together()) {
+      const Shares& shares = clients_[newcomer].plan.shares;
+      ASSERT_TRUE(shares.policy == ComputePolicy::kBalance || shares.cores == 100);
+      ASSERT_NE(shares.priority, Priority::kLatency);
+      return;
+    }
     for (const auto& [id, client] : clients_) {
       if (id == newcomer || !client.present) continue;
       ASSERT_FALSE(client.granted) << "two tenants hold the card";

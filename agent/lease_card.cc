@@ -23,6 +23,8 @@ constexpr Nanos kClaimByBlocked = 30 * kMillisecond;
 // How often a drain is looked at when no message says that it is over; stragglers more seldom.
 constexpr Nanos kDrainCheck = 5 * kMillisecond;
 constexpr Nanos kStragglerCheck = 100 * kMillisecond;
+// What others may have in flight beside a latency tenant: it waits for that, or for one kernel.
+constexpr uint32_t kInFlightBesideLatencyUs = 700;
 // How often a lease that is kept without work is looked at.
 constexpr Nanos kParkedCheck = 20 * kMillisecond;
 
@@ -44,7 +46,9 @@ void LeaseCard::Add(LeaseId id, const LeasePlace& place, const Shares& shares, N
   lease.epoch = lease.word().lease_word.load() >> 1;
   lease.word().lease_end_tsc.store(0);
   SetWord(lease, false);
+  lease.priority = shares.priority;
   arbiter_.Add(id, shares, now);
+  BoundOthersOfLatency();
   PublishWindows(now);
   Step(now);
 }
@@ -54,14 +58,20 @@ void LeaseCard::Remove(LeaseId id, Nanos now) {
   if (found == leases_.end()) return;
   SetWord(found->second, false);
   found->second.word().window_cycle.store(0);
+  found->second.word().in_flight_us.store(0);
   leases_.erase(found);
   arbiter_.Remove(id, now);
+  BoundOthersOfLatency();
   PublishWindows(now);
   Step(now);
 }
 
 void LeaseCard::SetShares(LeaseId id, const Shares& shares, Nanos now) {
+  if (const auto found = leases_.find(id); found != leases_.end()) {
+    found->second.priority = shares.priority;
+  }
   arbiter_.SetShares(id, shares, now);
+  BoundOthersOfLatency();
   PublishWindows(now);
   Step(now);
 }
@@ -94,7 +104,34 @@ void LeaseCard::OnProcessLeft(LeaseId id, Nanos now) {
   Step(now);
 }
 
+// Work in flight can't be called back: beside a latency tenant the others keep little of it.
+void LeaseCard::BoundOthersOfLatency() {
+  const bool latency = std::any_of(leases_.begin(), leases_.end(), [](const auto& entry) {
+    return entry.second.priority == Priority::kLatency;
+  });
+  for (const auto& [id, lease] : leases_) {
+    const bool bound = latency && lease.priority != Priority::kLatency;
+    lease.word().in_flight_us.store(bound ? kInFlightBesideLatencyUs : 0);
+  }
+}
+
+uint64_t LeaseCard::LaunchesOf(const Lease& lease) const {
+  uint64_t sum = 0;
+  for (const auto& [slot, send] : *lease.place.processes) {
+    sum += lease.place.account->processes[slot].gpus[lease.place.page_gpu].launches.load();
+  }
+  return sum;
+}
+
+void LeaseCard::LookTogether(Nanos now) {
+  if (now < probe_.next_look()) return;
+  OverlapProbe::Progress progress;
+  for (const auto& [id, lease] : leases_) progress[id] = LaunchesOf(lease);
+  arbiter_.SetTogether(probe_.Look(progress, arbiter_.MayBeTogether(), now), now);
+}
+
 void LeaseCard::OnTimer(Nanos now) {
+  LookTogether(now);
   for (auto& [id, lease] : leases_) {
     if (now < lease.look_again) continue;
     lease.look_again = Arbiter::kOpenEnd;
@@ -105,7 +142,7 @@ void LeaseCard::OnTimer(Nanos now) {
 }
 
 Nanos LeaseCard::NextTimer(Nanos now) const {
-  Nanos next = arbiter_.NextTimer(now);
+  Nanos next = std::min(arbiter_.NextTimer(now), probe_.next_look());
   for (const auto& [id, lease] : leases_) next = std::min(next, lease.look_again);
   return next;
 }
@@ -156,9 +193,10 @@ uint64_t LeaseCard::DeadlineTsc(Nanos deadline) const {
 void LeaseCard::Step(Nanos now) {
   for (size_t round = 0; round < 2 * leases_.size() + 2; ++round) {
     const std::vector<Arbiter::Action> actions = arbiter_.Decide(now);
-    if (actions.empty()) return;
+    if (actions.empty()) break;
     for (const auto& action : actions) Apply(action, now);
   }
+  if (arbiter_.Busy() >= 2) probe_.Arm(now);
 }
 
 void LeaseCard::Apply(const Arbiter::Action& action, Nanos now) {

@@ -15,6 +15,7 @@
 #include <map>
 
 #include "agent/arbiter.h"
+#include "agent/overlap_probe.h"
 #include "common/clock.h"
 #include "protocol/limiter_messages.h"
 #include "protocol/pages.h"
@@ -53,6 +54,7 @@ class LeaseCard {
   // When OnTimer is due; Arbiter::kOpenEnd = not at all.
   Nanos NextTimer(Nanos now) const;
 
+  bool together() const { return arbiter_.together(); }
   // Marks a parked holder that works again, then looks.
   Arbiter::View Look(LeaseId id, Nanos now);
 
@@ -62,6 +64,7 @@ class LeaseCard {
  private:
   struct Lease {
     LeasePlace place;
+    Priority priority = Priority::kNormal;
     uint32_t epoch = 0;  // as in the lease word
     bool held = false;
     bool claimed = false;  // a process has taken the held lease up
@@ -78,6 +81,9 @@ class LeaseCard {
   uint64_t DeadlineTsc(Nanos deadline) const;
 
   void Step(Nanos now);
+  void LookTogether(Nanos now);
+  uint64_t LaunchesOf(const Lease& lease) const;
+  void BoundOthersOfLatency();
   void Apply(const Arbiter::Action& action, Nanos now);
   void Grant(Lease& lease, Nanos deadline, Nanos now);
   void Extend(Lease& lease, Nanos deadline);
@@ -88,6 +94,7 @@ class LeaseCard {
   void PublishWindows(Nanos now);
 
   Arbiter arbiter_;
+  OverlapProbe probe_;
   uint64_t tsc_per_second_;
   std::map<LeaseId, Lease> leases_;
 };

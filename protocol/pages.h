@@ -43,7 +43,8 @@ struct alignas(64) GpuLimits {
   uint8_t reserved0[4];
 
   alignas(64) std::atomic<uint32_t> lease_word;
-  uint32_t reserved1;
+  std::atomic<uint32_t> in_flight_us;   // predicted work that a stream may have in flight; 0 = the
+                                        // limiter's own bound
   std::atomic<uint64_t> lease_end_tsc;  // no launch begins after it; UINT64_MAX = open end
 
   // When the agent is gone: a launch may begin while (tsc - window_origin) % cycle lies in

@@ -12,7 +12,9 @@ constexpr int64_t kMillisecondNanos = 1000000;
 // A closed gate looks again this often, for the loss of the agent and for the escape.
 constexpr int64_t kLookEvery = 20 * kMillisecondNanos;
 constexpr uint64_t kWantAgainAfter = 500, kSilentAfter = 2000;  // milliseconds
-constexpr uint64_t kEscapeAfter = 20, kEscapeAtMost = 320;      // milliseconds
+// A launch takes about so long to reach the GPU; and how long before the end a thread is awake.
+constexpr Ticks kAheadOfEndUs = 15, kSpinBeforeEndUs = 90;
+constexpr uint64_t kEscapeAfter = 20, kEscapeAtMost = 320;  // milliseconds
 
 // What a stream still has in flight, by a look at its marker just now.
 Ticks OutstandingNow(Stream& stream, Ticks now) {
@@ -41,6 +43,7 @@ void Gate::Init(const LimitsPage* limits, const Pace* pace, void (*wake)()) {
   pace_ = pace;
   wake_ = wake;
   millisecond_ = TickRate(limits->tsc_per_second.load()).FromNanos(kMillisecondNanos);
+  microsecond_ = millisecond_ / 1000;
 }
 
 void Gate::Enter(uint32_t gpu, Stream* stream, Ticks predicted) {
@@ -191,17 +194,43 @@ void Gate::EnterSlowly(uint32_t gpu, Stream* stream, Ticks predicted, ThreadWord
   if (wait.blocked != nullptr) wait.blocked->fetch_sub(1, std::memory_order_relaxed);
 }
 
-bool Gate::HasRoom(const Stream& stream, Ticks predicted, Ticks limit) {
+struct Gate::Room {
+  Ticks limit;
+  bool tight;  // beside a latency tenant
+};
+
+Gate::Room Gate::RoomOf(uint32_t gpu) const {
+  const uint32_t us = limits_->gpus[gpu].in_flight_us.load(std::memory_order_relaxed);
+  if (__builtin_expect(us == 0, 1)) return {pace_->in_flight, false};
+  return {std::min(us * microsecond_, pace_->in_flight), true};
+}
+
+bool Gate::HasRoom(const Stream& stream, Ticks predicted, Ticks limit, bool tight) {
   const StreamTrack& track = stream.track;
-  if (track.outstanding_launches() < 2 || track.outstanding_cost() + predicted <= limit)
-    return true;
+  const uint32_t launches = track.outstanding_launches();
+  if (launches == 0 || track.outstanding_cost() + predicted <= limit) return true;
+  if (!tight && launches < 2) return true;
   return stream.extra_room_since.load(std::memory_order_relaxed) == track.last_progress() &&
          track.outstanding_cost() + predicted <=
              limit + stream.extra_room.load(std::memory_order_relaxed);
 }
 
-void Gate::WaitForRoom(Stream& stream, Ticks predicted) {
-  if (__builtin_expect(HasRoom(stream, predicted, pace_->in_flight), 1)) return;
+// Before the end of a long kernel the last part of the wait is spun: the sleep of an ordinary
+// thread may last 50 us longer than asked, which the GPU would stand idle.
+void Gate::SleepForRoom(const Stream& stream, const Room& room, uint64_t* nanos) const {
+  if (room.tight && stream.track.outstanding_launches() == 1) {
+    const Ticks now = TicksNow();
+    const Ticks wake = stream.track.expected_done() - kSpinBeforeEndUs * microsecond_;
+    const TickRate rate(limits_->tsc_per_second.load(std::memory_order_relaxed));
+    if (wake > now && wake - now < millisecond_ * 1000) return SleepNanos(rate.ToNanos(wake - now));
+    if (now < wake + 2 * kSpinBeforeEndUs * microsecond_) return __builtin_ia32_pause();
+  }
+  SleepNanos(*nanos);
+}
+
+void Gate::WaitForRoom(uint32_t gpu, Stream& stream, Ticks predicted) {
+  const Room room = RoomOf(gpu);
+  if (__builtin_expect(HasRoom(stream, predicted, room.limit, room.tight), 1)) return;
   StreamTrack& track = stream.track;
   const TickRate rate(limits_->tsc_per_second.load(std::memory_order_relaxed));
   const Ticks since = TicksNow();
@@ -209,20 +238,24 @@ void Gate::WaitForRoom(Stream& stream, Ticks predicted) {
   const uint64_t longest = std::max<uint64_t>(50000, rate.ToNanos(patience) / 64);
   uint64_t nanos = 5000;
   // Once full, let a quarter drain: waking for every launch would cost more than it gives.
-  while (!HasRoom(stream, predicted, pace_->in_flight * 3 / 4)) {
+  while (!HasRoom(stream, predicted, room.limit * 3 / 4, room.tight)) {
     const Ticks now = TicksNow();
     {
       const LockGuard guard(track.lock());
       if (track.Observe(now)) nanos = 5000;
       if (track.HasUnmarked()) streams_->PutMarkerLocked(stream);
     }
+    // The next one is on its way when this one ends.
+    const bool ends = room.tight && track.outstanding_launches() == 1 &&
+                      now + kAheadOfEndUs * microsecond_ >= track.expected_done();
+    if (ends) return;
     if (now > std::max(since, track.last_progress()) + patience) {
       stream.extra_room.store(track.outstanding_cost() + pace_->in_flight,
                               std::memory_order_relaxed);
       stream.extra_room_since.store(track.last_progress(), std::memory_order_relaxed);
       return;
     }
-    SleepNanos(nanos);
+    SleepForRoom(stream, room, &nanos);
     nanos = std::min(nanos * 2, longest);
   }
 }

@@ -41,8 +41,10 @@ class Gate {
   void Enter(uint32_t gpu, Stream* stream, Ticks predicted);
   void Leave() { words_->Mine().launching.fetch_sub(1, std::memory_order_release); }
 
-  // Waits while the stream has its fill in flight. Before Enter.
-  void WaitForRoom(Stream& stream, Ticks predicted);
+  // Waits while the stream has its fill in flight. Before Enter. Beside a latency tenant the fill
+  // is small (GpuLimits::in_flight_us): then a launch that alone is more than it is let in at the
+  // predicted end of the one before.
+  void WaitForRoom(uint32_t gpu, Stream& stream, Ticks predicted);
 
   // The keeper's words to the gate.
   void SetAgentLost(bool lost) { agent_lost_.store(lost, std::memory_order_seq_cst); }
@@ -57,7 +59,11 @@ class Gate {
  private:
   struct Wait;
 
-  static bool HasRoom(const Stream& stream, Ticks predicted, Ticks limit);
+  struct Room;
+
+  Room RoomOf(uint32_t gpu) const;
+  static bool HasRoom(const Stream& stream, Ticks predicted, Ticks limit, bool tight);
+  void SleepForRoom(const Stream& stream, const Room& room, uint64_t* nanos) const;
 
   bool TryEnter(uint32_t gpu, ThreadWords::Word& word);
   bool TryActivate(uint32_t gpu, uint32_t lease_word, ThreadWords::Word& word);
@@ -77,6 +83,7 @@ class Gate {
   const Pace* pace_ = nullptr;
   void (*wake_)() = nullptr;
   Ticks millisecond_ = 0;
+  Ticks microsecond_ = 0;
   std::atomic<bool> agent_lost_{false};
   std::atomic<uint32_t> wanted_at_[kMaxPageGpus] = {};  // the lease word at which kWant was sent
   std::atomic<Ticks> wanted_when_[kMaxPageGpus] = {};
@@ -92,7 +99,7 @@ class Admission {
     const Ticks predicted = cost.known.load(std::memory_order_relaxed)
                                 ? cost.ticks.load(std::memory_order_relaxed)
                                 : pace.unknown;
-    if (stream != nullptr) gate.WaitForRoom(*stream, predicted);
+    if (stream != nullptr) gate.WaitForRoom(gpu, *stream, predicted);
     gate.Enter(gpu, stream, predicted);
   }
   ~Admission() { gate_.Leave(); }

@@ -63,7 +63,7 @@ def p3(bench):
                 if system.name == "native" and count == 1:
                     continue
                 with bench.tenants(system, [Share(100 // count)] * count) as tenants:
-                    results = bench.run.together([(t, load) for t in tenants], bench.seconds * 0.75)
+                    results = bench.run.together([(t, load) for t in tenants], bench.seconds * 0.75, settle=1.5)
                 percents = [bench.run.percent(r, load) for r in results]
                 bench.report.add("P3", system.name, f"{count} x {load}: together", sum(percents), "%",
                                  ">= 97" if load == "sync61" else ">= 98 % of the best",
@@ -74,7 +74,7 @@ def p3(bench):
 def heavy_and_light(bench):
     for system in bench.systems:
         with bench.tenants(system, [Share(50), Share(50)]) as tenants:
-            heavy, light = bench.run.together(list(zip(tenants, ["2ms", "light"])), bench.seconds)
+            heavy, light = bench.run.together(list(zip(tenants, ["2ms", "light"])), bench.seconds, settle=1.5)
         bench.report.add("P3", system.name, "heavy (2 ms) beside light (200 us of 4 ms): heavy",
                          bench.run.percent(heavy, "2ms"), "%", ">= 94",
                          light=round(bench.run.percent(light, "light"), 1))
