@@ -15,7 +15,7 @@ void CostModel::Init() {
   if (costs_ == nullptr) costs_ = static_cast<Cost*>(MapPages(kCosts * sizeof(Cost)));
 }
 
-Cost& CostModel::Find(uint64_t key) {
+Cost& CostModel::FindSlowly(uint64_t key) {
   if (costs_ == nullptr) return overflow_;
   size_t i = key >> 1 & (kCosts - 1);
   for (size_t probe = 0; probe < kProbes; ++probe, i = (i + 1) & (kCosts - 1)) {

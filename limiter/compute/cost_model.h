@@ -31,7 +31,13 @@ class CostModel {
   // Before the first Find. Without memory for the table all keys share one entry.
   void Init();
   // Never fails: keys beyond the table share one entry.
-  Cost& Find(uint64_t key);
+  Cost& Find(uint64_t key) {
+    if (__builtin_expect(costs_ != nullptr, 1)) {
+      Cost& likely = costs_[key >> 1 & (kCosts - 1)];
+      if (__builtin_expect(likely.key.load(std::memory_order_relaxed) == key, 1)) return likely;
+    }
+    return FindSlowly(key);
+  }
   void Learn(Cost& cost, Ticks ticks_each, Evidence evidence);
   void ForgetAfterFork();
 
@@ -41,6 +47,8 @@ class CostModel {
  private:
   static constexpr size_t kCosts = 16384;  // a power of two
   static constexpr size_t kProbes = 16;
+
+  Cost& FindSlowly(uint64_t key);
 
   Cost* costs_ = nullptr;
   Cost overflow_;

@@ -28,6 +28,11 @@ Ticks OutstandingNow(Stream& stream, Ticks now) {
 bool Held(uint32_t lease_word) { return (lease_word & 1) != 0; }
 uint32_t EpochOf(uint32_t lease_word) { return lease_word >> 1; }
 
+bool IsOver(const GpuLimits& lease) {
+  const Ticks end = lease.lease_end_tsc.load(std::memory_order_acquire);
+  return end != UINT64_MAX && TicksNow() >= end;
+}
+
 }  // namespace
 
 struct Gate::Wait {
@@ -48,35 +53,33 @@ void Gate::Init(const LimitsPage* limits, const Pace* pace, void (*wake)()) {
 
 void Gate::Enter(uint32_t gpu, Stream* stream, Ticks predicted) {
   ThreadWords::Word& word = words_->Mine();
-  if (__builtin_expect(TryEnter(gpu, word), 1)) return;
+  if (__builtin_expect(TryEnter(gpu, stream, word), 1)) return;
   EnterSlowly(gpu, stream, predicted, word);
 }
 
 // The word is set before the lease is read (both sequentially consistent): whoever ends a lease
 // first changes it and then reads the words, so one of the two sees the other.
-bool Gate::TryEnter(uint32_t gpu, ThreadWords::Word& word) {
-  word.launching.fetch_add(1, std::memory_order_seq_cst);
+bool Gate::TryEnter(uint32_t gpu, const Stream* stream, ThreadWords::Word& word) {
+  word.Enter(stream);
   const GpuLimits& lease = limits_->gpus[gpu];
   const uint32_t lease_word = lease.lease_word.load(std::memory_order_seq_cst);
   const uint32_t active = account_->Mine(gpu)->active_epoch.load(std::memory_order_seq_cst);
-  if (Held(lease_word) && active == EpochOf(lease_word) &&
-      TicksNow() < lease.lease_end_tsc.load(std::memory_order_acquire)) {
-    return true;
-  }
-  word.launching.fetch_sub(1, std::memory_order_release);
+  if (Held(lease_word) && active == EpochOf(lease_word) && !IsOver(lease)) return true;
+  word.Leave();
   return false;
 }
 
 // The first launch under a lease: says so in the account, then looks whether it still holds.
-bool Gate::TryActivate(uint32_t gpu, uint32_t lease_word, ThreadWords::Word& word) {
+bool Gate::TryActivate(uint32_t gpu, uint32_t lease_word, const Stream* stream,
+                       ThreadWords::Word& word) {
   const GpuLimits& lease = limits_->gpus[gpu];
   std::atomic<uint32_t>& active = account_->Mine(gpu)->active_epoch;
   const uint32_t epoch = EpochOf(lease_word);
-  word.launching.fetch_add(1, std::memory_order_seq_cst);
+  word.Enter(stream);
   const bool first = active.exchange(epoch, std::memory_order_seq_cst) != epoch;
-  const bool valid = lease.lease_word.load(std::memory_order_seq_cst) == lease_word &&
-                     TicksNow() < lease.lease_end_tsc.load(std::memory_order_acquire);
-  if (!valid) word.launching.fetch_sub(1, std::memory_order_release);
+  const bool valid =
+      lease.lease_word.load(std::memory_order_seq_cst) == lease_word && !IsOver(lease);
+  if (!valid) word.Leave();
   // When it is not valid any more the keeper clears the epoch that was set.
   if (first || !valid) wake_();
   if (!valid) return false;
@@ -154,15 +157,15 @@ bool Gate::TryOnce(uint32_t gpu, Stream* stream, Ticks predicted, ThreadWords::W
   const bool lost = agent_lost();
   if (lost) {
     if (InWindow(gpu, stream, predicted, now, &wait.until_window)) {
-      word.launching.fetch_add(1, std::memory_order_seq_cst);
+      word.Enter(stream);
       return true;
     }
-  } else if (Held(lease_word) && now < lease.lease_end_tsc.load(std::memory_order_acquire)) {
+  } else if (Held(lease_word) && !IsOver(lease)) {
     // A lease that ended between the look and the activation: look again at once.
-    return TryActivate(gpu, lease_word, word);
+    return TryActivate(gpu, lease_word, stream, word);
   }
   if (MayEscape(stream, now, wait)) {
-    word.launching.fetch_add(1, std::memory_order_seq_cst);
+    word.Enter(stream);
     return true;
   }
   if (!wait.complained && now > wait.since + kSilentAfter * millisecond_) {
@@ -183,8 +186,9 @@ void Gate::EnterSlowly(uint32_t gpu, Stream* stream, Ticks predicted, ThreadWord
   Wait wait;
   wait.since = TicksNow();
   wait.escape_after = kEscapeAfter * millisecond_;
-  const uint32_t lease_word = limits_->gpus[gpu].lease_word.load(std::memory_order_acquire);
-  if (!Held(lease_word) && stream != nullptr) {
+  const GpuLimits& lease = limits_->gpus[gpu];
+  const uint32_t lease_word = lease.lease_word.load(std::memory_order_acquire);
+  if ((!Held(lease_word) || IsOver(lease)) && stream != nullptr) {
     // While this thread waits nobody else can tell the keeper when its stream is done.
     const LockGuard guard(stream->track.lock());
     streams_->PutMarkerLocked(*stream);
@@ -243,6 +247,8 @@ void Gate::WaitForRoom(uint32_t gpu, Stream& stream, Ticks predicted) {
     {
       const LockGuard guard(track.lock());
       if (track.Observe(now)) nanos = 5000;
+      // Much may be done that nobody has looked at yet.
+      if (HasRoom(stream, predicted, room.limit, room.tight)) return;
       if (track.HasUnmarked()) streams_->PutMarkerLocked(stream);
     }
     // The next one is on its way when this one ends.

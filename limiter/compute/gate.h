@@ -6,8 +6,9 @@
 //   if (result == CUDA_SUCCESS) admission.Launched();
 //   // the destructor clears the word
 //
-// Open gate: two atomic additions, a lock of the stream's track, a look at the lease word and at
-// the TSC. Closed gate: wait on the lease word, which the agent wakes.
+// Open gate: one atomic exchange, a look at the lease word (and at the TSC where the lease has an
+// end), a lock of the stream's track; behind the driver's call nothing but a plain store. Closed
+// gate: wait on the lease word, which the agent wakes.
 //
 // Without an agent the leases are void and the windows of the limits page count (pages.h).
 //
@@ -39,7 +40,7 @@ class Gate {
   // Waits until a launch on the GPU may begin; returns with the thread's launching word set.
   // `stream` may be nullptr.
   void Enter(uint32_t gpu, Stream* stream, Ticks predicted);
-  void Leave() { words_->Mine().launching.fetch_sub(1, std::memory_order_release); }
+  void Leave() { words_->Mine().Leave(); }
 
   // Waits while the stream has its fill in flight. Before Enter. Beside a latency tenant the fill
   // is small (GpuLimits::in_flight_us): then a launch that alone is more than it is let in at the
@@ -65,8 +66,9 @@ class Gate {
   static bool HasRoom(const Stream& stream, Ticks predicted, Ticks limit, bool tight);
   void SleepForRoom(const Stream& stream, const Room& room, uint64_t* nanos) const;
 
-  bool TryEnter(uint32_t gpu, ThreadWords::Word& word);
-  bool TryActivate(uint32_t gpu, uint32_t lease_word, ThreadWords::Word& word);
+  bool TryEnter(uint32_t gpu, const Stream* stream, ThreadWords::Word& word);
+  bool TryActivate(uint32_t gpu, uint32_t lease_word, const Stream* stream,
+                   ThreadWords::Word& word);
   bool InWindow(uint32_t gpu, Stream* stream, Ticks predicted, Ticks now,
                 Ticks* until_window) const;
   bool MayEscape(const Stream* stream, Ticks now, Wait& wait);
@@ -101,22 +103,35 @@ class Admission {
                                 : pace.unknown;
     if (stream != nullptr) gate.WaitForRoom(gpu, *stream, predicted);
     gate.Enter(gpu, stream, predicted);
+    if (stream == nullptr) return;
+    const LockGuard guard(stream->track.lock());
+    predicted_ = stream->track.Record(cost, TicksNow());
+    wants_marker_ = stream->track.WantsMarker();
   }
-  ~Admission() { gate_.Leave(); }
+  ~Admission() {
+    if (!launched_ && stream_ != nullptr) {
+      const LockGuard guard(stream_->track.lock());
+      stream_->track.TakeBack(cost_, predicted_);
+    }
+    gate_.Leave();
+  }
   Admission(const Admission&) = delete;
   Admission& operator=(const Admission&) = delete;
 
   void Launched(Streams& streams) {
-    if (stream_ == nullptr) return;
+    launched_ = true;
+    if (!wants_marker_) return;
     const LockGuard guard(stream_->track.lock());
-    stream_->track.Record(cost_, TicksNow());
-    if (stream_->track.WantsMarker()) streams.PutMarkerLocked(*stream_);
+    streams.PutMarkerLocked(*stream_);
   }
 
  private:
   Gate& gate_;
   Stream* stream_;
   Cost& cost_;
+  Ticks predicted_ = 0;
+  bool wants_marker_ = false;
+  bool launched_ = false;
 };
 
 }  // namespace krux::limiter

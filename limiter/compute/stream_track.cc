@@ -45,7 +45,7 @@ void StreamTrack::Begin(const Pace* pace, CostModel* costs, std::atomic<uint64_t
   last_progress_.store(0, std::memory_order_relaxed);
 }
 
-void StreamTrack::Record(Cost& cost, Ticks now) {
+Ticks StreamTrack::Record(Cost& cost, Ticks now) {
   const Ticks predicted = cost.known.load(std::memory_order_relaxed)
                               ? cost.ticks.load(std::memory_order_relaxed)
                               : pace_->unknown;
@@ -68,6 +68,19 @@ void StreamTrack::Record(Cost& cost, Ticks now) {
   AddTo<Ticks>(outstanding_cost_, predicted);
   AddTo<uint32_t>(outstanding_launches_, 1);
   expected_done_.store(std::max(expected_done(), now) + predicted, std::memory_order_relaxed);
+  return predicted;
+}
+
+// When a marker has been put meanwhile, it stands for this launch too: nothing is left to undo.
+void StreamTrack::TakeBack(Cost& cost, Ticks predicted) {
+  if (open_.launches == 0) return;
+  --open_.launches;
+  open_.cost -= std::min(open_.cost, predicted);
+  for (uint32_t i = 0; i < open_.kinds; ++i) {
+    if (open_.kind[i] == &cost && open_.count[i] > 0) --open_.count[i];
+  }
+  SubtractFrom(outstanding_cost_, predicted);
+  SubtractFrom(outstanding_launches_, 1U);
 }
 
 bool StreamTrack::WantsMarker() const {
@@ -135,10 +148,10 @@ uint64_t StreamTrack::BeginSynchronize() {
   return issued();
 }
 
-void StreamTrack::EndSynchronize(uint64_t issued_before, Ticks now) {
+void StreamTrack::EndSynchronize(uint64_t issued_before, Ticks now, bool certain) {
   if (synchronizing_ > 0) --synchronizing_;
   Observe(now);
-  if (issued() != issued_before || outstanding_launches() == 0) return;
+  if (!certain || issued() != issued_before || outstanding_launches() == 0) return;
   FinishAll(now);
 }
 

@@ -37,8 +37,10 @@ class StreamTrack {
   // Makes the track a new stream's. `marker` is where the GPU writes, nullptr: no markers here.
   void Begin(const Pace* pace, CostModel* costs, std::atomic<uint64_t>* marker);
 
-  // A launch was given to the driver at `now`.
-  void Record(Cost& cost, Ticks now);
+  // A launch is about to be given to the driver. Returns what it is expected to take.
+  Ticks Record(Cost& cost, Ticks now);
+  // The driver refused it.
+  void TakeBack(Cost& cost, Ticks predicted);
   // Whether the launches since the last marker want one now.
   bool WantsMarker() const;
   bool HasUnmarked() const { return open_.launches != 0; }
@@ -52,8 +54,9 @@ class StreamTrack {
   bool Observe(Ticks now);
 
   // Around a synchronize of the stream: what was issued before it is done when it returns.
+  // `certain` false: a launch may have been between Record and the driver when the wait began.
   uint64_t BeginSynchronize();
-  void EndSynchronize(uint64_t issued_before, Ticks now);
+  void EndSynchronize(uint64_t issued_before, Ticks now, bool certain = true);
 
   // Whether all work is done: certain by markers and synchronizes; for an unmarked tail by its
   // predicted time and a slack.

@@ -13,6 +13,7 @@ void ThreadWords::Init() {
 
 ThreadWords::Word& ThreadWords::Take() {
   const LockGuard guard(lock_);
+  shared_.is_shared = true;
   if (words_ == nullptr) return shared_;
   const ThreadFunctions threads = RealThreadFunctions();
   if (!has_exit_key_ && threads.key_create != nullptr) {
@@ -21,7 +22,10 @@ ThreadWords::Word& ThreadWords::Take() {
   const size_t used = used_.load(std::memory_order_relaxed);
   size_t index = 0;
   while (index < used && words_[index].owners.load(std::memory_order_relaxed) != 0) ++index;
-  if (index == kWords) index = reinterpret_cast<uintptr_t>(&index) / 64 % kWords;
+  if (index == kWords) {
+    mine_ = &shared_;
+    return shared_;
+  }
   Word& word = words_[index];
   word.owners.fetch_add(1, std::memory_order_relaxed);
   if (index >= used) used_.store(index + 1, std::memory_order_seq_cst);
@@ -42,6 +46,18 @@ bool ThreadWords::AllClear() const {
     if (words_[i].launching.load(std::memory_order_seq_cst) != 0) return false;
   }
   return true;
+}
+
+bool ThreadWords::LaunchingOn(const void* stream) const {
+  if (shared_.launching.load(std::memory_order_seq_cst) != 0) return true;
+  const size_t used = used_.load(std::memory_order_seq_cst);
+  for (size_t i = 0; i < used; ++i) {
+    if (words_[i].launching.load(std::memory_order_seq_cst) != 0 &&
+        words_[i].stream.load(std::memory_order_relaxed) == stream) {
+      return true;
+    }
+  }
+  return false;
 }
 
 void ThreadWords::ForgetAfterFork() {

@@ -11,7 +11,7 @@ CUresult Gated(WorkKind kind, uint64_t bytes, CUstream stream, DefaultStream def
                Call call) {
   const EntryGuard guard;
   if (!guard.active()) return call();
-  return GatedLaunch(stream, default_stream, WorkKey(kind, bytes), call);
+  return GatedLaunch(stream, default_stream, WorkCost(kind, bytes), call);
 }
 
 template <typename Call>

@@ -77,9 +77,9 @@ CUresult ChargedFree(uint64_t handle, Call call) {
 // True when the stream records a graph instead of running: then nothing of ours may touch it.
 bool IsCapturing(CUstream stream);
 
-// A launch of work: `key` names it for the cost model.
+// A launch of work that is expected to take `cost`.
 template <typename Call>
-CUresult GatedLaunch(CUstream stream, DefaultStream default_stream, uint64_t key, Call call) {
+CUresult GatedLaunch(CUstream stream, DefaultStream default_stream, Cost& cost, Call call) {
   Process& self = Self();
   stream = Streams::Resolve(stream, default_stream);
   if (self.captures.load(std::memory_order_relaxed) != 0 && IsCapturing(stream)) return call();
@@ -87,7 +87,6 @@ CUresult GatedLaunch(CUstream stream, DefaultStream default_stream, uint64_t key
   if (gpu == Devices::kNotGranted) return call();
   if (__builtin_expect(!self.keeper.started(), 0)) self.keeper.Start(self.limits, self.folder);
   Stream* tracked = self.streams.Find(stream, gpu);
-  Cost& cost = self.costs.Find(key);
   CUresult result;
   {
     Admission admission(self.gate, gpu, tracked, cost, self.pace);
@@ -119,8 +118,8 @@ CUresult TakingGraphMemory(CUgraphExec exec, const Call& call) {
 
 // Keys of the cost model for work that is no kernel.
 enum class WorkKind : uint64_t { kMemset = 1, kCopy = 2 };
-inline uint64_t WorkKey(WorkKind kind, uint64_t bytes) {
-  return CostModel::KeyOf(static_cast<uint64_t>(kind), bytes);
+inline Cost& WorkCost(WorkKind kind, uint64_t bytes) {
+  return Self().costs.Find(CostModel::KeyOf(static_cast<uint64_t>(kind), bytes));
 }
 
 }  // namespace krux::limiter

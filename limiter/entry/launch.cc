@@ -8,6 +8,10 @@ using namespace krux::limiter;
 
 uint64_t NumberOf(const void* handle) { return reinterpret_cast<uint64_t>(handle); }
 
+Cost& GraphCost(CUgraphExec graph) {
+  return Self().costs.Find(CostModel::KeyOf(NumberOf(graph), 0));
+}
+
 struct Grid {
   uint64_t x, y, z;
   uint64_t Blocks() const { return x * y * z; }
@@ -16,10 +20,10 @@ struct Grid {
 template <typename Call>
 CUresult LaunchKernel(CUfunction function, Grid grid, CUstream stream, DefaultStream default_stream,
                       Call call) {
-  const uint64_t key = CostModel::KeyOf(NumberOf(function), grid.Blocks());
+  Cost& cost = Self().costs.Find(CostModel::KeyOf(NumberOf(function), grid.Blocks()));
   bool grown = false;
   if (!LocalMemoryFits(function, &grown)) return CUDA_ERROR_OUT_OF_MEMORY;
-  const CUresult result = GatedLaunch(stream, default_stream, key, call);
+  const CUresult result = GatedLaunch(stream, default_stream, cost, call);
   if (grown) Self().link.Send(krux::wire::EventKind::kContextMade, Self().devices.CurrentGpu(), 0);
   return result;
 }
@@ -127,7 +131,7 @@ CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream) {
   const auto call = [&] { return Real().cuGraphLaunch(graph, stream); };
   const EntryGuard guard;
   if (!guard.active()) return call();
-  return GatedLaunch(stream, DefaultStream::kLegacy, CostModel::KeyOf(NumberOf(graph), 0),
+  return GatedLaunch(stream, DefaultStream::kLegacy, GraphCost(graph),
                      [&] { return TakingGraphMemory(graph, call); });
 }
 
@@ -135,6 +139,6 @@ CUresult cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream) {
   const auto call = [&] { return Real().cuGraphLaunch_ptsz(graph, stream); };
   const EntryGuard guard;
   if (!guard.active()) return call();
-  return GatedLaunch(stream, DefaultStream::kPerThread, CostModel::KeyOf(NumberOf(graph), 0),
+  return GatedLaunch(stream, DefaultStream::kPerThread, GraphCost(graph),
                      [&] { return TakingGraphMemory(graph, call); });
 }

@@ -25,10 +25,11 @@ CUresult SynchronizeStream(CUstream stream, DefaultStream default_stream, Call c
       self.streams.PutMarkerLocked(*tracked);
     issued = tracked->track.BeginSynchronize();
   }
+  const bool certain = !self.words.LaunchingOn(tracked);
   const CUresult result = call();
   {
     const LockGuard guard(tracked->track.lock());
-    tracked->track.EndSynchronize(issued, TicksNow());
+    tracked->track.EndSynchronize(issued, TicksNow(), certain);
   }
   if (result == CUDA_SUCCESS) SettlePools();
   return result;
@@ -42,6 +43,7 @@ CUresult SynchronizeContext(CUcontext context, Call call) {
   if (self.captures.load(std::memory_order_relaxed) != 0) return call();
   Stream* waited_for[kMost];
   uint64_t issued[kMost];
+  bool certain[kMost];
   size_t count = 0;
   self.streams.PutMarkersOfContext(context);
   self.streams.ForEach([&](Stream& stream) {
@@ -51,10 +53,11 @@ CUresult SynchronizeContext(CUcontext context, Call call) {
     issued[count] = stream.track.BeginSynchronize();
     waited_for[count++] = &stream;
   });
+  for (size_t i = 0; i < count; ++i) certain[i] = !self.words.LaunchingOn(waited_for[i]);
   const CUresult result = call();
   for (size_t i = 0; i < count; ++i) {
     const LockGuard guard(waited_for[i]->track.lock());
-    waited_for[i]->track.EndSynchronize(issued[i], TicksNow());
+    waited_for[i]->track.EndSynchronize(issued[i], TicksNow(), certain[i]);
   }
   if (result == CUDA_SUCCESS) SettlePools();
   return result;

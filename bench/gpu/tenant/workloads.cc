@@ -28,7 +28,7 @@ std::string Json(const Plan& plan, const Meter& meter, const std::vector<double>
   char text[512];
   std::snprintf(text, sizeof text,
                 "{\"kind\":\"%s\",\"rate\":%.4f,\"highest\":%.4f,\"gap_ms\":%.3f,\"n\":%zu,"
-                "\"p50_ms\":%.4f,\"p99_ms\":%.4f,\"max_ms\":%.4f",
+                "\"p50_ms\":%.6f,\"p99_ms\":%.6f,\"max_ms\":%.6f",
                 plan.kind.c_str(), meter.Rate(), meter.HighestWindow(), meter.LongestGap() * 1e3,
                 waits_ms.size(), Percentile(waits_ms, 0.5), Percentile(waits_ms, 0.99),
                 Percentile(waits_ms, 1));
