@@ -115,6 +115,9 @@ class Arbiter {
   // Tenants that want or use the card now.
   size_t Busy() const;
 
+  // Who gets the card when nobody ends a lease any more: for preparations.
+  std::optional<TenantId> Upcoming(Nanos now) const { return Next(now); }
+
   std::vector<Action> Decide(Nanos now);
   // When Decide must be asked again even without an event; kOpenEnd = not at all.
   Nanos NextTimer(Nanos now) const;

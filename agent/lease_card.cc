@@ -20,6 +20,16 @@ constexpr Nanos kClaimWithin = 5 * kMillisecond;
 // The same when the account says that threads wait at the gate: on a busy host they wake up late.
 // It is the tenant's own time that passes.
 constexpr Nanos kClaimByBlocked = 30 * kMillisecond;
+// The limiter says when it expects its drain to be over. So long before that the next tenant's
+// thread is woken; and around that time the agent looks by itself, because a message and two
+// wake-ups would leave the card idle for longer.
+constexpr Nanos kFirstHint = 120 * kMicrosecond;  // after the end of a lease the hint is there
+constexpr Nanos kWakeAhead = 120 * kMicrosecond;
+constexpr Nanos kLookAhead = 10 * kMicrosecond;
+constexpr Nanos kSpin = 60 * kMicrosecond;
+constexpr Nanos kLookEvery = 50 * kMicrosecond;
+constexpr uint32_t kMostLooks = 12;
+constexpr Nanos kSoon = 400 * kMicrosecond;  // how long a thread that was woken ahead watches
 // How often a drain is looked at when no message says that it is over; stragglers more seldom.
 constexpr Nanos kDrainCheck = 5 * kMillisecond;
 constexpr Nanos kStragglerCheck = 100 * kMillisecond;
@@ -135,14 +145,20 @@ void LeaseCard::OnTimer(Nanos now) {
   for (auto& [id, lease] : leases_) {
     if (now < lease.look_again) continue;
     lease.look_again = Arbiter::kOpenEnd;
-    CheckDrain(id, lease, now);
+    LookForDrain(id, lease, now);
     CheckHeld(id, lease, now);
+  }
+  if (const Nanos ahead = WakeAheadOfPeriod(now); now >= ahead) {
+    woken_for_ = arbiter_.NextTimer(now);
+    for (auto& [id, lease] : leases_) {
+      if (arbiter_.Waits(id) && !lease.held) WakeAhead(lease);
+    }
   }
   Step(now);
 }
 
 Nanos LeaseCard::NextTimer(Nanos now) const {
-  Nanos next = std::min(arbiter_.NextTimer(now), probe_.next_look());
+  Nanos next = std::min({arbiter_.NextTimer(now), probe_.next_look(), WakeAheadOfPeriod(now)});
   for (const auto& [id, lease] : leases_) next = std::min(next, lease.look_again);
   return next;
 }
@@ -239,7 +255,7 @@ void LeaseCard::End(Lease& lease, Nanos now) {
   SetWord(lease, false);
   lease.draining = epoch;
   lease.drain_since = now;
-  lease.look_again = now + kDrainCheck;
+  lease.looks = 0;
   wire::Notice notice;
   notice.gpu = lease.place.page_gpu;
   notice.epoch = epoch;
@@ -248,11 +264,66 @@ void LeaseCard::End(Lease& lease, Nanos now) {
   }
 }
 
+// When the work of the ended lease should be done, by what its processes say; 0 = they say nothing.
+Nanos LeaseCard::ExpectedDrain(const Lease& lease, Nanos now) const {
+  const uint64_t tsc = ReadTsc();
+  uint64_t last = 0;
+  for (const auto& [slot, send] : *lease.place.processes) {
+    const ProcessSlot& process = lease.place.account->processes[slot];
+    if (process.gpus[lease.place.page_gpu].active_epoch.load() != lease.draining) continue;
+    last = std::max(last, process.drain_tsc.load(std::memory_order_relaxed));
+  }
+  // An old one, or nonsense.
+  if (last <= tsc || last - tsc > tsc_per_second_ / 10) return 0;
+  return now + static_cast<Nanos>(static_cast<double>(last - tsc) * 1e9 /
+                                  static_cast<double>(tsc_per_second_));
+}
+
+void LeaseCard::WakeAhead(Lease& lease) const {
+  lease.word().soon_tsc.store(ReadTsc() + NanosToTicks(kSoon, tsc_per_second_));
+  WakeAll(&lease.word().lease_word);
+}
+
+// A `fixed` tenant that waits for its next period on an idle card is woken ahead of it.
+Nanos LeaseCard::WakeAheadOfPeriod(Nanos now) const {
+  const Nanos timer = arbiter_.NextTimer(now);
+  if (timer == Arbiter::kOpenEnd || timer == woken_for_) return Arbiter::kOpenEnd;
+  const bool idle = std::none_of(leases_.begin(), leases_.end(), [](const auto& entry) {
+    return entry.second.held || entry.second.draining != 0;
+  });
+  return idle ? timer - kWakeAhead : Arbiter::kOpenEnd;
+}
+
+void LeaseCard::LookForDrain(LeaseId id, Lease& lease, Nanos now) {
+  if (lease.draining == 0) return;
+  const Nanos expected = ExpectedDrain(lease, now);
+  if (expected > now + kWakeAhead + kLookAhead) {
+    lease.look_again = expected - kWakeAhead;
+    return;
+  }
+  if (lease.looks++ == 0) {
+    if (const auto next = arbiter_.Upcoming(now); next && *next != id) {
+      WakeAhead(leases_.at(*next));
+    }
+    if (expected > now + 2 * kLookAhead) {
+      lease.look_again = expected - kLookAhead;
+      return;
+    }
+  }
+  for (const Nanos until = now + kSpin; HasWork(lease, lease.draining) && MonotonicNow() < until;) {
+    __builtin_ia32_pause();
+  }
+  CheckDrain(id, lease, MonotonicNow());
+}
+
 void LeaseCard::CheckDrain(LeaseId id, Lease& lease, Nanos now) {
   if (lease.draining == 0) return;
   if (HasWork(lease, lease.draining)) {
     const bool straggles = now - lease.drain_since > kStragglerCheck;
-    lease.look_again = now + (straggles ? kStragglerCheck : kDrainCheck);
+    lease.look_again = now + (straggles                  ? kStragglerCheck
+                              : lease.looks == 0         ? kFirstHint
+                              : lease.looks < kMostLooks ? kLookEvery
+                                                         : kDrainCheck);
     return;
   }
   lease.draining = 0;

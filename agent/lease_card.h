@@ -72,6 +72,7 @@ class LeaseCard {
     uint32_t draining = 0;  // the epoch that was taken back and is not drained; 0 = none
     Nanos drain_since = 0;
     Nanos look_again = Arbiter::kOpenEnd;
+    uint32_t looks = 0;  // near the expected end of the drain
     GpuLimits& word() const { return place.limits->gpus[place.page_gpu]; }
   };
 
@@ -89,6 +90,10 @@ class LeaseCard {
   void Extend(Lease& lease, Nanos deadline);
   void End(Lease& lease, Nanos now);
   void CheckDrain(LeaseId id, Lease& lease, Nanos now);
+  void LookForDrain(LeaseId id, Lease& lease, Nanos now);
+  Nanos ExpectedDrain(const Lease& lease, Nanos now) const;
+  void WakeAhead(Lease& lease) const;
+  Nanos WakeAheadOfPeriod(Nanos now) const;
   void Park(LeaseId id, Lease& lease, Nanos now);
   void CheckHeld(LeaseId id, Lease& lease, Nanos now);
   void PublishWindows(Nanos now);
@@ -96,6 +101,7 @@ class LeaseCard {
   Arbiter arbiter_;
   OverlapProbe probe_;
   uint64_t tsc_per_second_;
+  Nanos woken_for_ = 0;  // the arbiter's timer for which waiters were woken ahead
   std::map<LeaseId, Lease> leases_;
 };
 

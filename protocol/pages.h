@@ -54,7 +54,10 @@ struct alignas(64) GpuLimits {
   std::atomic<uint64_t> window_origin;
   std::atomic<uint64_t> window_begin;
   std::atomic<uint64_t> window_width;
-  uint8_t reserved2[96 - 32];
+  // A lease will probably be given before this time: one waiting thread may watch the word until
+  // then instead of sleeping, which saves the time that it takes to wake.
+  std::atomic<uint64_t> soon_tsc;
+  uint8_t reserved2[96 - 40];
 };
 
 struct LimitsPage {
@@ -73,7 +76,10 @@ struct LimitsPage {
 struct alignas(64) ProcessSlot {
   std::atomic<uint32_t> in_use;  // 1 from hello to clean-up; the agent's
   std::atomic<int32_t> pid;      // in the container's pid namespace, for people
-  uint64_t reserved0[7];
+  // When the work of the lease that ended last is expected to be done, in TSC ticks. A hint: it says
+  // when to look, never what to believe.
+  std::atomic<uint64_t> drain_tsc;
+  uint64_t reserved0[6];
   struct PerGpu {
     std::atomic<uint64_t> charged_bytes;  // this process's part of used_bytes
     std::atomic<uint64_t> pending_bytes;  // a charge between the two words: see below

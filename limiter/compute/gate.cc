@@ -138,12 +138,27 @@ void Gate::SayWant(uint32_t gpu, uint32_t lease_word, Ticks now) {
   if (!link_->Send(wire::EventKind::kWant, gpu, 0)) wanted_at_[gpu].store(0);
 }
 
+// True when the lease word has changed while this thread, as the only one, watched it.
+bool Gate::WatchUntilSoon(uint32_t gpu, uint32_t lease_word) {
+  const GpuLimits& lease = limits_->gpus[gpu];
+  const Ticks soon = lease.soon_tsc.load(std::memory_order_acquire);
+  const Ticks begin = TicksNow();
+  if (begin >= soon || soon - begin > millisecond_) return false;
+  if (watching_[gpu].exchange(true, std::memory_order_acquire)) return false;
+  while (lease.lease_word.load(std::memory_order_acquire) == lease_word && TicksNow() < soon) {
+    __builtin_ia32_pause();
+  }
+  watching_[gpu].store(false, std::memory_order_release);
+  return lease.lease_word.load(std::memory_order_acquire) != lease_word;
+}
+
 void Gate::Sleep(uint32_t gpu, uint32_t lease_word, Wait& wait) {
   int64_t nanos = kLookEvery;
   if (wait.until_window != 0) {
     const TickRate rate(limits_->tsc_per_second.load(std::memory_order_relaxed));
     nanos = std::min<int64_t>(nanos, static_cast<int64_t>(rate.ToNanos(wait.until_window)));
   }
+  if (WatchUntilSoon(gpu, lease_word)) return;
   FutexWait(&limits_->gpus[gpu].lease_word, lease_word, std::max<int64_t>(nanos, 1000),
             FutexScope::kShared);
 }
@@ -270,6 +285,7 @@ void Gate::ForgetAfterFork() {
   agent_lost_.store(false, std::memory_order_relaxed);
   for (std::atomic<uint32_t>& word : wanted_at_) word.store(0, std::memory_order_relaxed);
   for (std::atomic<uint32_t>& word : idle_said_) word.store(0, std::memory_order_relaxed);
+  for (std::atomic<bool>& watching : watching_) watching.store(false, std::memory_order_relaxed);
 }
 
 }  // namespace krux::limiter

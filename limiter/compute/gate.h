@@ -74,6 +74,7 @@ class Gate {
   bool MayEscape(const Stream* stream, Ticks now, Wait& wait);
   void EnterSlowly(uint32_t gpu, Stream* stream, Ticks predicted, ThreadWords::Word& word);
   bool TryOnce(uint32_t gpu, Stream* stream, Ticks predicted, ThreadWords::Word& word, Wait& wait);
+  bool WatchUntilSoon(uint32_t gpu, uint32_t lease_word);
   void Sleep(uint32_t gpu, uint32_t lease_word, Wait& wait);
   void SayWant(uint32_t gpu, uint32_t lease_word, Ticks now);
 
@@ -90,6 +91,7 @@ class Gate {
   std::atomic<uint32_t> wanted_at_[kMaxPageGpus] = {};  // the lease word at which kWant was sent
   std::atomic<Ticks> wanted_when_[kMaxPageGpus] = {};
   std::atomic<uint32_t> idle_said_[kMaxPageGpus] = {};
+  std::atomic<bool> watching_[kMaxPageGpus] = {};
 };
 
 // One launch: waits in the constructor, and holds the launching word while it lives.

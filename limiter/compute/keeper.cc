@@ -23,6 +23,8 @@ constexpr int64_t kIdleAfter = 100 * kMicro;     // without work: hand the lease
 constexpr int64_t kIdleAfterAlone = 2 * kMilli;  // the same while nobody else waits
 constexpr int64_t kShortestLook = 20 * kMicro;   // while a drain is awaited
 constexpr int64_t kLongestLook = 2 * kMilli;     // while a lease is held
+constexpr int64_t kSpinBelow = 60 * kMicro;      // the end of a drain is waited for without sleep
+constexpr int64_t kSpinAtMost = 150 * kMicro;
 constexpr int64_t kReconnectEvery = 100 * kMilli;
 constexpr int kReconnectTimeoutMs = 1000;
 
@@ -187,13 +189,28 @@ int64_t Keeper::NanosUntilPredictedDone(uint32_t gpu, Ticks now) {
   return static_cast<int64_t>(rate.ToNanos(done - now));
 }
 
+// While the next tenant waits a wake-up of this thread would cost the GPU more than it takes to
+// look.
+bool Keeper::SpinUntilFinished(uint32_t gpu, Ticks now) {
+  const TickRate rate(limits_->tsc_per_second.load(std::memory_order_relaxed));
+  const int64_t left = NanosUntilPredictedDone(gpu, now);
+  account_->HintDrain(now + rate.FromNanos(static_cast<uint64_t>(left)));
+  if (left > kSpinBelow) return false;
+  const Ticks until = now + rate.FromNanos(kSpinAtMost);
+  while (!AllFinished(gpu, TicksNow())) {
+    if (TicksNow() > until) return false;
+    __builtin_ia32_pause();
+  }
+  return true;
+}
+
 int64_t Keeper::LookAtEndedLease(uint32_t gpu, uint32_t epoch) {
   const Ticks now = TicksNow();
   account_->Mine(gpu)->launches.store(IssuedOn(gpu), std::memory_order_relaxed);
   if (!words_->AllClear()) return kShortestLook / 4;
-  if (!AllFinished(gpu, now)) {
-    const int64_t left = NanosUntilPredictedDone(gpu, now) * 9 / 10;
-    return std::clamp(left, kShortestLook, kLongestLook);
+  if (!AllFinished(gpu, now) && !SpinUntilFinished(gpu, now)) {
+    const int64_t left = NanosUntilPredictedDone(gpu, TicksNow());
+    return std::clamp(left - kSpinBelow, kShortestLook, kLongestLook);
   }
   // A thread may have put a newer epoch here meanwhile: that is another lease.
   uint32_t expected = epoch;

@@ -48,6 +48,7 @@ class Keeper {
   int64_t LookAtHeldLease(uint32_t gpu, uint32_t epoch, Ticks lease_end);
   bool HandOn(uint32_t gpu, uint32_t epoch);
   bool AllFinished(uint32_t gpu, Ticks now);
+  bool SpinUntilFinished(uint32_t gpu, Ticks now);
   uint64_t IssuedOn(uint32_t gpu);
   int64_t NanosUntilPredictedDone(uint32_t gpu, Ticks now);
   void SleepFor(int64_t nanos);

@@ -146,6 +146,10 @@ uint64_t Account::Free(uint32_t gpu) const {
   return used < limit ? limit - used : 0;
 }
 
+void Account::HintDrain(uint64_t tsc) {
+  mine_.load(std::memory_order_acquire)->drain_tsc.store(tsc, std::memory_order_relaxed);
+}
+
 ProcessSlot::PerGpu* Account::Mine(uint32_t gpu) {
   ProcessSlot* mine = mine_.load(std::memory_order_acquire);
   return mine == nullptr ? nullptr : &mine->gpus[gpu];

@@ -54,6 +54,8 @@ class Account {
 
   // This process's words for the gate; nullptr before Attach.
   ProcessSlot::PerGpu* Mine(uint32_t gpu);
+  // Tells the agent when to look for the end of the work of an ended lease. REQUIRES: attached.
+  void HintDrain(uint64_t tsc);
   uint32_t slot() const { return slot_; }
   const AccountPage* page() const { return page_.load(std::memory_order_acquire); }
 
