@@ -102,6 +102,8 @@ void Agent::OnRequest(api::Request request, const CallerPtr& caller) {
     OnGate(*gate, caller);
   } else if (const auto* run = std::get_if<api::RunRequest>(&request)) {
     OnRun(*run, caller);
+  } else if (const auto* set = std::get_if<api::SetRequest>(&request)) {
+    OnSet(*set, caller);
   } else {
     caller->Answer(StatusJson());
   }
@@ -260,6 +262,11 @@ void Agent::OnRun(const api::RunRequest& request, const CallerPtr& caller) {
     living->second.caller_gone = true;
     OnPrivateEnd(id);
   });
+}
+
+void Agent::OnSet(const api::SetRequest& request, const CallerPtr& caller) {
+  if (auto set = Set(request); !set) return Answer(caller, set.error(), "set " + request.target);
+  caller->Answer(api::EmptyAnswerJson());
 }
 
 void Agent::WaitFor(const CallerPtr& caller, Nanos patience, Attempt attempt) {

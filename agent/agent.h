@@ -94,6 +94,7 @@ class Agent {
   void OnDelete(const api::DeleteRequest& request, const CallerPtr& caller);
   void OnGate(const api::GateRequest& request, const CallerPtr& caller);
   void OnRun(const api::RunRequest& request, const CallerPtr& caller);
+  void OnSet(const api::SetRequest& request, const CallerPtr& caller);
   void OnOwner(const Result<DeviceOwner>& owner, const CallerPtr& caller);
   bool TryCreate(const api::CreateRequest& request, const CallerPtr& caller, bool last);
   bool TryGate(const DeviceOwner& owner, const CallerPtr& caller, bool last);
@@ -127,6 +128,11 @@ class Agent {
   const Pod* FindOwner(const DeviceOwner& owner) const;
   NodeView View() const;
   void CheckIdle();
+
+  // agent_set.cc
+  Status Set(const api::SetRequest& request);
+  Result<Ledger> WithShares(const api::SetRequest& request, std::vector<std::string>* ids) const;
+  Status CheckRoom(const Ledger& next, const std::string& id) const;
 
   // agent_status.cc
   std::string StatusJson() const;

@@ -29,6 +29,10 @@ json GpuOf(const GpuGrant& grant, const Container* container, uint32_t index,
     gpu["holding"] = view.lease.holding;
     gpu["waiting"] = view.lease.waiting;
     gpu["straggling"] = view.lease.straggling;
+    gpu["together"] = view.together;
+    gpu["waitingNanos"] = view.lease.waiting_for;
+    gpu["waitedNanos"] = view.lease.waited;
+    gpu["leases"] = view.lease.leases;
   }
   return gpu;
 }

@@ -117,13 +117,18 @@ void Arbiter::Join(Tenant& tenant, Nanos now) {
   tenant.virtual_time = std::max(tenant.virtual_time, virtual_clock_[ClassOf(tenant)]);
 }
 
+void Arbiter::StopWaiting(Tenant& tenant, Nanos now) {
+  if (tenant.wants) tenant.waited += now - tenant.wants_since;
+  tenant.wants = false;
+}
+
 void Arbiter::OnIdle(TenantId id, Nanos now) {
   CatchUp(now);
   Tenant* tenant = Find(id);
   if (tenant == nullptr || tenant->lease != Lease::kHeld) return;
   if (!tenant->parked) tenant->parked_since = now;
   tenant->parked = true;
-  tenant->wants = false;
+  StopWaiting(*tenant, now);
 }
 
 void Arbiter::OnActive(TenantId id, Nanos now) {
@@ -145,7 +150,7 @@ void Arbiter::OnAbsent(TenantId id, Nanos now) {
   OnIdle(id, now);
   Tenant* tenant = Find(id);
   if (tenant == nullptr) return;
-  tenant->wants = false;
+  StopWaiting(*tenant, now);
   tenant->lingers_until = 0;
 }
 
@@ -268,6 +273,8 @@ Arbiter::View Arbiter::Look(TenantId id, Nanos now) {
   view.parked = tenant->parked;
   view.straggling = tenant->lease == Lease::kStraggling;
   view.waiting_for = tenant->wants ? now - tenant->wants_since : 0;
+  view.waited = tenant->waited + view.waiting_for;
+  view.leases = tenant->leases;
   view.used = tenant->used;
   view.share_1s = tenant->meter.LastSecond(now);
   view.share_60s = tenant->meter.LastMinute(now);

@@ -83,6 +83,8 @@ class Arbiter {
     bool parked = false;  // holds a lease but has no work
     bool straggling = false;
     Nanos waiting_for = 0;  // since it asked
+    Nanos waited = 0;       // in all, that included
+    uint64_t leases = 0;    // that it was given
     Nanos used = 0;         // GPU time in all
     double share_1s = 0;    // of the last second, 0 .. 1
     double share_60s = 0;
@@ -150,6 +152,8 @@ class Arbiter {
     Nanos charged_until = 0;
     Nanos budget = 0;  // `fixed`: GPU time left in this period; negative: debt
     Nanos used = 0;
+    Nanos waited = 0;
+    uint64_t leases = 0;
     UsageMeter meter;
   };
 
@@ -175,6 +179,7 @@ class Arbiter {
   void FillBudgets(Nanos now);
   void CatchUp(Nanos now);
   void Join(Tenant& tenant, Nanos now);
+  static void StopWaiting(Tenant& tenant, Nanos now);
 
   Nanos PeriodBudget(const Tenant& tenant) const;
   bool Eligible(const Tenant& tenant) const;

@@ -206,7 +206,8 @@ std::optional<Arbiter::TenantId> Arbiter::Next(Nanos now) const {
 void Arbiter::Grant(TenantId id, Nanos now, std::vector<Action>* actions) {
   Tenant& tenant = tenants_.at(id);
   tenant.lease = Lease::kHeld;
-  tenant.wants = false;
+  StopWaiting(tenant, now);
+  ++tenant.leases;
   tenant.parked = false;
   tenant.lingers_until = 0;
   tenant.begin = now;

@@ -159,6 +159,18 @@ void Container::PublishUsage() {
   }
 }
 
+Status Container::SetShares(const std::vector<GpuGrant>& gpus) {
+  for (uint32_t g = 0; g < spec_.gpus.size(); ++g) {
+    GpuGrant& grant = spec_.gpus[g];
+    grant.cores = gpus[g].cores;
+    grant.policy = gpus[g].policy;
+    limits_->SetShares(g, grant);
+    const Shares shares{grant.cores, grant.policy, grant.priority, grant.memory_mib * kMiB};
+    KRUX_RETURN_IF_ERROR(env_.leases.SetShares(spec_.id, g, shares));
+  }
+  return Ok();
+}
+
 void Container::SetContextMib(const std::string& uuid, uint32_t mib) {
   for (uint32_t g = 0; g < spec_.gpus.size(); ++g) {
     if (spec_.gpus[g].uuid == uuid) limits_->SetContextMib(g, mib);

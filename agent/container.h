@@ -74,6 +74,8 @@ class Container {
   const Account& account() const { return *account_; }
   bool AnyProcess() const { return sessions_->AnyProcess(); }
   std::vector<LimiterSessions::ProcessView> Processes() const { return sessions_->Snapshot(); }
+  // Other cores and policy, in force when it returns. REQUIRES: the spec's GPUs in their order.
+  Status SetShares(const std::vector<GpuGrant>& gpus);
   void SetContextMib(const std::string& uuid, uint32_t mib);
 
  private:

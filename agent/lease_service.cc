@@ -187,7 +187,7 @@ class LeaseServiceImpl : public LeaseService {
       for (const auto& [page_gpu, place] : tenant.gpus) {
         views.push_back({name, place.gpu_uuid, page_gpu,
                          static_cast<uint32_t>(tenant.processes.size()),
-                         place.card->Look(place.id, MonotonicNow())});
+                         place.card->Look(place.id, MonotonicNow()), place.card->together()});
       }
     }
     return views;

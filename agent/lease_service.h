@@ -52,6 +52,7 @@ class LeaseService {
     uint32_t page_gpu = 0;
     uint32_t processes = 0;
     Arbiter::View lease;
+    bool together = false;  // the card's tenants run at the same time now
   };
 
   // Takes about 20 ms: it measures the TSC.

@@ -241,6 +241,18 @@ Result<std::string> Ledger::SetInstance(const Place& place, const std::string& i
   return replaced;
 }
 
+void Ledger::SetShares(const std::string& id, uint32_t cores, ComputePolicy policy) {
+  for (auto& [uid, pod] : pods_) {
+    for (LedgerContainer& container : pod.containers) {
+      if (container.id != id) continue;
+      for (GpuGrant& gpu : container.gpus) {
+        gpu.cores = cores;
+        gpu.policy = policy;
+      }
+    }
+  }
+}
+
 void Ledger::ClearInstance(const std::string& id) {
   for (auto& [uid, pod] : pods_) {
     for (LedgerContainer& container : pod.containers) {

@@ -87,6 +87,8 @@ class Ledger {
                                   const std::string& cgroups_path);
   // The instance is gone. Unknown ids are ignored.
   void ClearInstance(const std::string& id);
+  // Other shares of the living instance, on all its GPUs. Unknown ids are ignored.
+  void SetShares(const std::string& id, uint32_t cores, ComputePolicy policy);
   void ErasePod(const std::string& uid) { pods_.erase(uid); }
 
   std::string ToJson() const;

@@ -113,6 +113,12 @@ void LimitsFile::SetContextMib(uint32_t gpu, uint32_t mib) {
   page()->gpus[gpu].context_mib.store(mib);
 }
 
+void LimitsFile::SetShares(uint32_t gpu, const GpuGrant& grant) {
+  GpuLimits& limits = page()->gpus[gpu];
+  limits.cores_percent.store(grant.cores);
+  limits.policy.store(static_cast<uint32_t>(grant.policy));
+}
+
 Result<Account> Account::Make(uint32_t gpu_count) {
   Account account;
   account.gpu_count_ = gpu_count;

@@ -52,6 +52,7 @@ class LimitsFile {
   static Result<LimitsFile> Open(const std::string& path, const std::vector<PageGpu>& gpus);
   LimitsPage* page() const { return static_cast<LimitsPage*>(mapping_.address()); }
   void SetContextMib(uint32_t gpu, uint32_t mib);
+  void SetShares(uint32_t gpu, const GpuGrant& grant);
 
  private:
   Mapping mapping_;

@@ -141,16 +141,29 @@ Result<Session> OpenSession(const RunPlan& plan) {
   }
 }
 
-Result<std::string> AskStatus(const std::string& run_folder) {
+namespace {
+
+Result<std::string> AskAny(const std::string& run_folder, const api::Request& request) {
   std::string socket = NodeSocket();
   if (!run_folder.empty() || !Answers(socket)) {
     socket = LocalFolder(run_folder) + "/" + names::kAgentSocket;
   }
-  auto text = api::Ask(socket, api::StatusRequest{}, kAnswerMs);
+  auto text = api::Ask(socket, request, kAnswerMs);
   if (!text && IsGone(text.error())) {
     return Error{ErrorCode::kUnavailable, "no Krux agent runs here: nobody answers on " + socket};
   }
   return text;
+}
+
+}  // namespace
+
+Result<std::string> AskStatus(const std::string& run_folder) {
+  return AskAny(run_folder, api::StatusRequest{});
+}
+
+Status SetShares(const std::string& run_folder, const api::SetRequest& request) {
+  KRUX_ASSIGN_OR_RETURN(const std::string answer, AskAny(run_folder, request));
+  return api::ParseEmptyAnswer(answer);
 }
 
 }  // namespace krux::cli

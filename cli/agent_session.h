@@ -29,6 +29,9 @@ Result<Session> OpenSession(const RunPlan& plan);
 // Status of the node's or the local agent as JSON text; kUnavailable when none runs. Starts none.
 Result<std::string> AskStatus(const std::string& run_folder);
 
+// Gives a living container other shares; the node's agent or the local one, as for status.
+Status SetShares(const std::string& run_folder, const api::SetRequest& request);
+
 }  // namespace krux::cli
 
 #endif  // KRUX_CLI_AGENT_SESSION_H_

@@ -1,6 +1,8 @@
 // krux: the command line.
 //   krux run [flags] -- CMD …   one command with a limited part of a GPU, without Kubernetes
 //   krux status [--json]        what the agent of this machine holds
+//   krux top [--json]           what each container asks for and gets, live
+//   krux set NAME --gpucores N  other shares for a living container
 //   krux version
 // Exit codes: 2 for wrong flags (nothing was changed), 125 for trouble of Krux's own, 126 and 127
 // for a command that can't run or isn't there, else the command's own.
@@ -23,6 +25,18 @@ constexpr int kExitWrongUse = 2;
 
 struct StatusFlags {
   bool json = false;
+  std::string run_folder;
+};
+
+struct TopFlags {
+  bool json = false;
+  double interval = 1;
+  int count = 0;
+  std::string run_folder;
+};
+
+struct SetFlags {
+  api::SetRequest request;
   std::string run_folder;
 };
 
@@ -78,6 +92,54 @@ int ShowStatus(const StatusFlags& flags) {
   return 0;
 }
 
+// Redraws in place on a terminal; elsewhere one table, or one line of JSON, after the other.
+int ShowTop(const TopFlags& flags) {
+  const bool live = isatty(STDOUT_FILENO) != 0 && !flags.json;
+  const int count = flags.count != 0 || live ? flags.count : 1;
+  for (int shown = 1;; ++shown) {
+    const auto answer = AskStatus(flags.run_folder);
+    if (!answer) return Fail(kExitTrouble, answer.error().message);
+    const auto text = flags.json ? TopJson(*answer) : TopTable(*answer);
+    if (!text) return Fail(kExitTrouble, text.error().message);
+    std::printf("%s%s", live ? "\x1b[H\x1b[2J" : "", text->c_str());
+    if (std::fflush(stdout) != 0 || shown == count) return 0;
+    const auto nanos = static_cast<long>(flags.interval * 1e9);
+    const timespec pause{nanos / 1'000'000'000, nanos % 1'000'000'000};
+    nanosleep(&pause, nullptr);
+  }
+}
+
+int Set(const SetFlags& flags) {
+  const auto set = SetShares(flags.run_folder, flags.request);
+  if (set) return 0;
+  const bool wrong = set.error().code == ErrorCode::kInvalidArgument;
+  return Fail(wrong ? kExitWrongUse : kExitTrouble, set.error().message);
+}
+
+CLI::App* AddTop(CLI::App& app, TopFlags* flags) {
+  CLI::App* top = app.add_subcommand("top", "show what each container asks for and gets, live");
+  top->add_flag("--json", flags->json, "for programs: one line each time, once unless --count");
+  top->add_option("--interval", flags->interval, "seconds between two looks (default 1)")
+      ->check(CLI::Range(0.1, 3600.0));
+  top->add_option("--count", flags->count, "so many looks; default: one, on a terminal no end")
+      ->check(CLI::Range(1, 1'000'000));
+  top->add_option("--run-folder", flags->run_folder, "as for run");
+  return top;
+}
+
+CLI::App* AddSet(CLI::App& app, SetFlags* flags) {
+  CLI::App* set = app.add_subcommand("set", "give a living container other shares, at once");
+  set->add_option("container", flags->request.target,
+                  "namespace/pod, namespace/pod/container, or an id, as `krux status` shows them")
+      ->required();
+  set->add_option("--gpucores", flags->request.cores, "percent of each card's time, 0 to 100")
+      ->required()
+      ->check(CLI::Range(0, 100));
+  set->add_option("--policy", flags->request.policy, "balance, fixed or none; default: as it is");
+  set->add_option("--run-folder", flags->run_folder, "as for run");
+  return set;
+}
+
 // What comes after the first "--" is the command's, whatever it looks like.
 std::vector<std::string> TakeCommand(std::vector<std::string>* words) {
   const auto dashes = std::find(words->begin(), words->end(), "--");
@@ -90,6 +152,8 @@ std::vector<std::string> TakeCommand(std::vector<std::string>* words) {
 int Main(std::vector<std::string> words) {
   RunFlags run_flags;
   StatusFlags status_flags;
+  TopFlags top_flags;
+  SetFlags set_flags;
   run_flags.command = TakeCommand(&words);
   CLI::App app("Krux: share a GPU by memory and time", "krux");
   app.require_subcommand(1);
@@ -98,6 +162,8 @@ int Main(std::vector<std::string> words) {
   CLI::App* status = app.add_subcommand("status", "show cards, containers and their shares");
   status->add_flag("--json", status_flags.json, "for programs");
   status->add_option("--run-folder", status_flags.run_folder, "as for run");
+  CLI::App* top = AddTop(app, &top_flags);
+  CLI::App* set = AddSet(app, &set_flags);
   CLI::App* version = app.add_subcommand("version", "show the version");
   std::reverse(words.begin(), words.end());  // as CLI11 wants them
   try {
@@ -111,6 +177,8 @@ int Main(std::vector<std::string> words) {
     return Fail(kExitWrongUse, "a command after -- belongs to `krux run` only");
   }
   if (status->parsed()) return ShowStatus(status_flags);
+  if (top->parsed()) return ShowTop(top_flags);
+  if (set->parsed()) return Set(set_flags);
   if (version->parsed()) std::printf("krux %s\n", KRUX_VERSION);
   return 0;
 }

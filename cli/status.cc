@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "common/clock.h"
 #include "common/units.h"
 #include "protocol/agent_api.h"
 
@@ -51,7 +52,7 @@ std::string State(const json& gpu) {
     return field.is_boolean() && field.get<bool>();
   };
   if (is("straggling")) return "straggling";
-  if (is("holding")) return "running";
+  if (is("holding")) return is("together") ? "together" : "running";
   return is("waiting") ? "waiting" : "idle";
 }
 
@@ -72,12 +73,14 @@ std::string Table(const std::vector<Row>& rows) {
   return text;
 }
 
-void AddContainer(const json& pod, const json& container, std::vector<Row>* rows) {
+std::string NameOf(const json& pod, const json& container) {
   const json& is_private = Field(pod, "private");
-  const std::string name =
-      is_private.is_boolean() && is_private.get<bool>()
-          ? Text(container, "id")
-          : Text(pod, "namespace") + "/" + Text(pod, "name") + "/" + Text(container, "name");
+  if (is_private.is_boolean() && is_private.get<bool>()) return Text(container, "id");
+  return Text(pod, "namespace") + "/" + Text(pod, "name") + "/" + Text(container, "name");
+}
+
+void AddContainer(const json& pod, const json& container, std::vector<Row>* rows) {
+  const std::string name = NameOf(pod, container);
   for (const json& gpu : Field(container, "gpus")) {
     const std::string cores = Text(gpu, "cores");
     rows->push_back({name, Text(gpu, "uuid"), Memory(gpu, "usedBytes", 1),
@@ -85,6 +88,15 @@ void AddContainer(const json& pod, const json& container, std::vector<Row>* rows
                      Percent(gpu, "share1s"), Percent(gpu, "share60s"), Text(gpu, "policy"),
                      Text(gpu, "priority"), State(gpu)});
   }
+}
+
+// "3.4 s" of a field of nanoseconds.
+std::string Seconds(const json& object, const char* name) {
+  const json& field = Field(object, name);
+  if (!field.is_number()) return "-";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f s", field.get<double>() / kSecond);
+  return text;
 }
 
 Result<json> Parse(std::string_view text) {
@@ -113,6 +125,44 @@ Result<std::string> StatusTable(std::string_view text) {
                     ", driver " + Text(root, "driver") + "\n\n" + Table(cards) + "\n";
   if (Field(root, "cutOff").is_string()) out += "(too long for one answer: not all is shown)\n";
   return out + (rows.size() == 1 ? "no containers\n" : Table(rows));
+}
+
+Result<std::string> TopTable(std::string_view text) {
+  KRUX_ASSIGN_OR_RETURN(const json root, Parse(text));
+  std::vector<Row> rows{{"CONTAINER", "GPU", "MEMORY", "ASKED", "GOT 1s", "GOT 60s", "WAITED",
+                         "LEASES", "POLICY", "PRIORITY", "STATE"}};
+  for (const json& pod : Field(root, "pods")) {
+    for (const json& container : Field(pod, "containers")) {
+      for (const json& gpu : Field(container, "gpus")) {
+        const std::string cores = Text(gpu, "cores");
+        rows.push_back({NameOf(pod, container), Text(gpu, "uuid").substr(0, 12),
+                        Memory(gpu, "usedBytes", 1) + " of " + Memory(gpu, "memMiB", kMiB),
+                        cores == "0" || cores == "-" ? "-" : cores + " %", Percent(gpu, "share1s"),
+                        Percent(gpu, "share60s"), Seconds(gpu, "waitedNanos"), Text(gpu, "leases"),
+                        Text(gpu, "policy"), Text(gpu, "priority"), State(gpu)});
+      }
+    }
+  }
+  return "node " + Text(root, "node") + ", driver " + Text(root, "driver") + "\n\n" +
+         (rows.size() == 1 ? "no containers\n" : Table(rows));
+}
+
+Result<std::string> TopJson(std::string_view text) {
+  KRUX_ASSIGN_OR_RETURN(const json root, Parse(text));
+  json list = json::array();
+  for (const json& pod : Field(root, "pods")) {
+    for (const json& container : Field(pod, "containers")) {
+      for (const json& gpu : Field(container, "gpus")) {
+        if (!gpu.is_object()) continue;
+        json row = gpu;
+        row["container"] = NameOf(pod, container);
+        row["id"] = Text(container, "id");
+        row["state"] = State(gpu);
+        list.push_back(std::move(row));
+      }
+    }
+  }
+  return list.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
 Result<std::string> StatusJson(std::string_view text) {

@@ -160,6 +160,11 @@ struct ToJson {
     j["gpus"] = GpusToJson(r.gpus);
     return j;
   }
+  json operator()(const SetRequest& r) const {
+    json j = Envelope("set");
+    j.update({{"target", r.target}, {"cores", r.cores}, {"policy", r.policy}});
+    return j;
+  }
   json operator()(const StatusRequest&) const { return Envelope("status"); }
 };
 
@@ -192,8 +197,18 @@ Result<Request> ParseByOp(const std::string& op, Fields& fields) {
     KRUX_ASSIGN_OR_RETURN(r.gpus, GpusFromJson(fields));
     return Request(std::move(r));
   }
+  if (op == "set") {
+    SetRequest r;
+    fields.NonEmptyText("target", r.target);
+    fields.Number("cores", 0, 100, r.cores);
+    fields.Text("policy", r.policy);
+    if (!fields.ok()) return fields.error();
+    if (!r.policy.empty()) KRUX_RETURN_IF_ERROR(ParseComputePolicy(r.policy));
+    return Request(std::move(r));
+  }
   if (op == "status") return Request(StatusRequest{});
-  return Invalid("op '" + op.substr(0, 32) + "' is unknown: create, delete, gate, run or status");
+  return Invalid("op '" + op.substr(0, 32) +
+                 "' is unknown: create, delete, gate, run, set or status");
 }
 
 // The object of an answer that says ok, or the Error that it carries.

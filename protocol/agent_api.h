@@ -7,6 +7,7 @@
 //   krux-runtime    delete    the container is deleted               {}
 //   device plugin   gate      may this set of slots start?           {} or an error (retryable)
 //   krux            run       a private container for one command    RunAnswer
+//   krux            set       other shares for a living container     {}
 //   krux, tests     status    everything the agent holds             an object, for people and
 //   tests
 //
@@ -86,11 +87,20 @@ struct RunAnswer {
   bool operator==(const RunAnswer&) const = default;
 };
 
+// In force at once, until the container ends; its next instance has its grant again.
+struct SetRequest {
+  std::string target;  // container id, "namespace/pod" or "namespace/pod/container"
+  uint64_t cores = 0;  // percent of each of its cards, 0 .. 100
+  std::string policy;  // empty: as it is
+  bool operator==(const SetRequest&) const = default;
+};
+
 struct StatusRequest {
   bool operator==(const StatusRequest&) const = default;
 };
 
-using Request = std::variant<CreateRequest, DeleteRequest, GateRequest, RunRequest, StatusRequest>;
+using Request =
+    std::variant<CreateRequest, DeleteRequest, GateRequest, RunRequest, SetRequest, StatusRequest>;
 
 std::string RequestToJson(const Request& request);
 Result<Request> ParseRequest(std::string_view json);

@@ -20,6 +20,8 @@ LOADS = {
     "graphstep": dict(kind="step", us=4, sms=33, n=1, graph=100, host_us=40),
     "light": dict(kind="sync", us=200, host_us=4000),
     "request": dict(kind="request", us=50, n=100, period_ms=50),
+    "torch-eager": dict(kind="eager"),
+    "torch-graph": dict(kind="cudagraph"),
     "launch": dict(kind="launch"),
     "launchsync": dict(kind="launchsync"),
 }
@@ -50,7 +52,8 @@ class Runner:
         """pairs of (tenant, load), all in the same span; their figures in order."""
         for _, load in pairs:
             self.command(load, 0, 0, 1, {})  # calibrated before the common start is set
-        start = time.monotonic() + START_AFTER
+        slow = any(load.startswith("torch") for _, load in pairs)
+        start = time.monotonic() + (2.0 if slow else START_AFTER)
         for tenant, load in pairs:
             tenant.ask(self.command(load, start, settle, seconds, extra))
         if meanwhile is not None:

@@ -1,8 +1,12 @@
-"""P1 to P5: the figures of the design, each for every system that can show it.
+"""P1 to P9: the figures of the design, each for every system that can show it.
 
 Every function takes a Bench (see run) and adds rows to its report. Shares are percent of the rate that
 the same kernels had alone and without a limiter in the same run.
 """
+
+import json
+import pathlib
+import time
 
 from systems import Share
 
@@ -58,7 +62,7 @@ def together(bench, system, cores, tenants, loads):
 def p3(bench):
     """Tenants with gaps: what they do together, as percent of what one does alone without a limiter."""
     for load in bench.pick(["sync61", "gap200", "eager", "graphstep"], ["gap200"]):
-        for count in bench.pick([1, 2, 4], [2]):
+        for count in bench.pick([2, 4], [2]):
             for system in bench.systems:
                 if system.name == "native" and count == 1:
                     continue
@@ -122,4 +126,116 @@ def pair(bench, plain, mine, load, field):
     return (before + after) / 2, got
 
 
-ALL = {"P1": p1, "P2": p2, "P3": p3, "P4": p4, "P5": p5}
+def p9(bench):
+    """A limit is changed while the tenant runs: how long until it is in force."""
+    krux = next((s for s in bench.systems if s.name == "krux"), None)
+    if krux is None:
+        return
+    slot = 10  # milliseconds
+    with bench.tenants(krux, [Share(80, "fixed")]) as (tenant,):
+        name = json.loads(krux.command("top", "--json"))[0]["container"]
+        change = {}
+
+        def lower(begin):
+            time.sleep(max(0.0, begin + 1 - time.monotonic()))
+            change["from"] = time.monotonic() - begin
+            krux.command("set", name, "--gpucores", "20")
+            change["to"] = time.monotonic() - begin
+
+        got = bench.run.together([(tenant, "50us")], 3, meanwhile=lower, slot_ms=slot)[0]
+    full = bench.run.exclusive("50us") * slot / 1e3
+    done = [n / full for n in got["timeline"]]
+    ms = in_force_after(done, change["from"] * 1e3 / slot, 0.20, 50 // slot) * slot
+    bench.report.add("P9", "krux", "80 to 20 % fixed: in force after", ms, "ms", "<= 50",
+                     command_ms=round(1e3 * (change["to"] - change["from"]), 1),
+                     after=round(100 * sum(done[150:]) / len(done[150:]), 2))
+
+
+def in_force_after(done, change, target, period):
+    """Slots from the change to the first time from which on every period's mean is near the target."""
+    first = int(change)
+    for start in range(len(done) - period, first, -1):
+        if sum(done[start:start + period]) / period > target + 0.05:
+            return max(0.0, start + 1 - change)
+    return 0.0
+
+
+def agent_killed(bench):
+    """The agent is killed in the middle of a 30:70 pair and comes back."""
+    krux = next((s for s in bench.systems if s.name == "krux"), None)
+    if krux is None:
+        return
+    span = max(2.0, bench.seconds * 0.6)
+    with bench.tenants(krux, [Share(30), Share(70)]) as tenants:
+        marks = {}
+
+        def kill(begin):
+            time.sleep(max(0.0, begin + span - time.monotonic()))
+            krux.kill_agent()
+            marks["gone"] = time.monotonic() - begin
+            time.sleep(span)
+            krux.start_agent()
+            marks["back"] = time.monotonic() - begin
+
+        slot = 5
+        results = bench.run.together([(t, "50us") for t in tenants], 3 * span + 1, meanwhile=kill,
+                                     slot_ms=slot)
+    full = bench.run.exclusive("50us") * slot / 1e3
+    parts = {"before": (0, marks["gone"]), "gone": (marks["gone"] + 0.2, marks["back"]),
+             "back": (marks["back"] + 0.3, 3 * span + 0.95)}
+    for part, (begin, end) in parts.items():
+        shares = []
+        for result in results:
+            slots = result["timeline"][int(begin * 1e3 / slot):int(end * 1e3 / slot)]
+            shares.append(100 * sum(slots) / len(slots) / full)
+        bench.report.add("KILL", "krux", f"agent {part}: furthest from 30:70",
+                         max(abs(shares[0] - 30), abs(shares[1] - 70)), "points",
+                         "<= 5" if part == "gone" else "<= 1", got="+".join(str(round(s, 1)) for s in shares))
+    bench.report.add("KILL", "krux", "longest gap of all", max(r["gap_ms"] for r in results), "ms", "<= 100")
+
+
+def agent_cost(bench):
+    """What the agent takes of one core: busy pairs, and tenants that do nothing."""
+    krux = next((s for s in bench.systems if s.name == "krux"), None)
+    if krux is None:
+        return
+    for count, load in ((2, "50us"), (bench.pick(16, 4), None)):
+        with bench.tenants(krux, [Share(100 // count)] * count) as tenants:
+            begin, used = time.monotonic(), krux.agent_seconds()
+            if load:
+                bench.run.together([(t, load) for t in tenants], bench.seconds)
+            else:
+                time.sleep(bench.seconds)
+            percent = 100 * (krux.agent_seconds() - used) / (time.monotonic() - begin)
+        bench.report.add("COST", "krux", f"agent with {count} {'busy' if load else 'idle'} tenants",
+                         percent, "% core", "<= 1")
+
+
+def torch_programs(bench):
+    """PyTorch: steps alone and of a 30:70 pair, of what a native program of the same run does."""
+    program = str(pathlib.Path(__file__).resolve().parent.parent / "torch_tenant")
+    krux = next((s for s in bench.systems if s.name == "krux"), None)
+    if krux is None:
+        return
+    native = {}
+    with bench.tenants(bench.native, [Share(program=program)]) as (plain,), \
+            bench.tenants(krux, [Share(program=program)]) as (mine,):
+        for load in ("torch-eager", "torch-graph"):
+            runs = [bench.run.together([(t, load)], bench.seconds * 0.6, settle=0.3)[0]["rate"]
+                    for t in (plain, mine, plain, mine)]
+            native[load] = (runs[0] + runs[2]) / 2
+            bench.report.add("P5", "krux", f"alone, {load}: rate of native",
+                             100 * (runs[1] + runs[3]) / 2 / native[load], "%", ">= 99.5",
+                             native=round(native[load], 1))
+    for load in ("torch-eager", "torch-graph"):
+        for system, shares in ((krux, [Share(30, program=program), Share(70, program=program)]),
+                               (bench.native, [Share(program=program)] * 2)):
+            with bench.tenants(system, shares) as tenants:
+                got = bench.run.together([(t, load) for t in tenants], bench.seconds, settle=1.5)
+            percents = [100 * r["rate"] / native[load] for r in got]
+            bench.report.add("P2", system.name, f"30:70 {load}: together", sum(percents), "%", "",
+                             got="+".join(str(round(p, 1)) for p in percents))
+
+
+ALL = {"P1": p1, "P2": p2, "P3": p3, "P4": p4, "P5": p5, "P9": p9, "KILL": agent_killed,
+       "COST": agent_cost, "TORCH": torch_programs}

@@ -10,6 +10,7 @@ import os
 import pathlib
 import queue
 import shutil
+import socket
 import subprocess
 import tempfile
 import threading
@@ -25,8 +26,9 @@ class Trouble(Exception):
 class Share:
     """What a tenant is promised."""
 
-    def __init__(self, cores=0, policy="balance", priority="normal", gang=""):
-        self.cores, self.policy, self.priority, self.gang = cores, policy, priority, gang
+    def __init__(self, cores=0, policy="balance", priority="normal", program=None):
+        self.cores, self.policy, self.priority = cores, policy, priority
+        self.program = program  # instead of krux-bench-tenant
 
 
 class Tenant:
@@ -81,29 +83,53 @@ class System:
         self.place = place
 
     def start(self, share):
-        return Tenant([self.place.tenant], self.place.driver_environment(), f"{self.name} tenant")
+        return Tenant([share.program or self.place.tenant], self.place.driver_environment(), f"{self.name} tenant")
 
     def close(self):
         pass
 
 
 class Krux(System):
-    """krux run with an agent of this bench's own."""
+    """krux run with an agent of this bench's own: a node's agent, so that it can be killed and come
+    back to what it held."""
 
     name = "krux"
 
     def __init__(self, place):
         super().__init__(place)
         self.folder = tempfile.mkdtemp(prefix="krux-bench-")
+        self.agent = None
+        self.start_agent()
+
+    def start_agent(self):
+        words = [self.place.agent, "--node", "bench", "--run-folder", self.folder, "--state-folder",
+                 self.folder + "/state", "--kubelet-folder", self.folder + "/kubelet", "--limiter",
+                 f"{self.place.build}/lib/libkrux.so", "--gpu", self.place.gpu]
+        if self.place.sim_folder:
+            words += ["--sim-libraries", f"{self.place.build}/sim", "--sim-folder", self.place.sim_folder]
+        with open(self.folder + "/agent.log", "ab") as log:
+            self.agent = subprocess.Popen(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        end = time.monotonic() + 20
+        while not self.answers():
+            if self.agent.poll() is not None or time.monotonic() > end:
+                text = pathlib.Path(self.folder + "/agent.log").read_text(encoding="utf-8").splitlines()
+                raise Trouble(f"the agent does not start: {text[-1] if text else 'it said nothing'}")
+            time.sleep(0.02)
+
+    def answers(self):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
+            return door.connect_ex(self.folder + "/agent.sock") == 0
+
+    def kill_agent(self):
+        self.agent.kill()
+        self.agent.wait()
 
     def start(self, share):
         words = [self.place.krux, "run", "--run-folder", self.folder, "--gpu", self.place.gpu,
-                 "--gpumem", "2GiB", "--policy", share.policy, "--priority", share.priority]
+                 "--gpumem", "2GiB" if share.program is None else "16GiB", "--policy", share.policy, "--priority", share.priority]
         if share.cores:
             words += ["--gpucores", str(share.cores)]
-        if share.gang:
-            words += ["--gang", share.gang]
-        return Tenant(words + ["--", self.place.tenant], self.place.sim_environment(),
+        return Tenant(words + ["--", share.program or self.place.tenant], self.place.sim_environment(),
                       f"krux tenant of {share.cores} % {share.policy}")
 
     def command(self, *words):
@@ -113,25 +139,15 @@ class Krux(System):
             raise Trouble(f"krux {' '.join(words)}: {done.stderr.strip()}")
         return done.stdout
 
-    def agent_pid(self):
-        wanted = f"--run-folder\0{self.folder}\0".encode()
-        for entry in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
-            try:
-                line = entry.read_bytes()
-            except OSError:
-                continue
-            if b"krux-agent\0" in line and wanted in line:
-                return int(entry.parent.name)
-        raise Trouble("the agent of this bench does not run")
+    def agent_seconds(self):
+        """Processor time of the agent so far."""
+        stat = pathlib.Path(f"/proc/{self.agent.pid}/stat").read_text(encoding="utf-8")
+        fields = stat.rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def close(self):
-        end = time.monotonic() + 10  # the agent ends by itself, 2 s after its last client
-        while time.monotonic() < end:
-            try:
-                self.agent_pid()
-            except Trouble:
-                break
-            time.sleep(0.1)
+        self.agent.terminate()
+        self.agent.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -154,7 +170,7 @@ class Mps(System):
         environment = dict(self.environment)
         if share.cores:
             environment["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = str(share.cores)
-        return Tenant([self.place.tenant], environment, "mps tenant")
+        return Tenant([share.program or self.place.tenant], environment, "mps tenant")
 
     def close(self):
         subprocess.run(["nvidia-cuda-mps-control"], input="quit\n", text=True, check=False,
@@ -179,7 +195,7 @@ class Rival(System):
         for name, value in self.variables:
             environment[name] = value.format(cores=share.cores or 100, policy=share.policy,
                                              priority=share.priority)
-        return Tenant([self.place.tenant], environment, f"{self.name} tenant")
+        return Tenant([share.program or self.place.tenant], environment, f"{self.name} tenant")
 
 
 class Place:
@@ -188,8 +204,8 @@ class Place:
     def __init__(self, build, gpu):
         self.build, self.gpu = build, gpu
         self.tenant = f"{build}/bin/krux-bench-tenant"
-        self.krux = f"{build}/bin/krux"
-        for program in (self.tenant, self.krux):
+        self.krux, self.agent = f"{build}/bin/krux", f"{build}/bin/krux-agent"
+        for program in (self.tenant, self.krux, self.agent):
             if not os.access(program, os.X_OK):
                 raise Trouble(f"{program} is not there: scripts/build, or --build FOLDER")
         self.sim_folder = tempfile.mkdtemp(prefix="krux-bench-sim-") if gpu == "sim" else ""
