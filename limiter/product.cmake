@@ -6,7 +6,7 @@ set(KRUX_LIMITER_SOURCES
   compute/cost_model.cc compute/gate.cc compute/keeper.cc compute/stream_track.cc
   compute/streams.cc compute/thread_words.cc
   driver/driver.cc driver/elf_lookup.cc driver/loader.cc
-  entry/arrays.cc entry/context.cc entry/copy.cc entry/entry.cc entry/external.cc entry/graphs.cc
+  entry/arrays.cc entry/context.cc entry/copy.cc entry/copy_shaped.cc entry/entry.cc entry/external.cc entry/graphs.cc
   entry/init.cc entry/launch.cc entry/local_memory.cc entry/lookup.cc entry/memory.cc
   entry/modules.cc entry/nvml.cc entry/pools.cc entry/query.cc entry/sync.cc
   entry/virtual_memory.cc

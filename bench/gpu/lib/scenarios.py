@@ -12,6 +12,7 @@ from systems import Share
 
 PAIR_LOADS = [("50us", "50us"), ("2ms", "2ms"), ("50us", "20ms"), ("50us-deep", "50us-deep"),
               ("2ms-legacy", "2ms-legacy"), ("50us-perthread", "50us-perthread"), ("graph", "graph")]
+SLOT_MS = 10  # of timelines
 KERNEL_MS = {"2ms": 2, "20ms": 20, "2ms-deep": 2, "2ms-legacy": 2}
 
 
@@ -43,15 +44,25 @@ def p2(bench):
                     together(bench, system, cores, tenants, [first] * (len(cores) - 1) + [last])
 
 
+def timelines(bench, results, loads):
+    """For plots: percent of the card in each slot, a list for each tenant; nothing without slots."""
+    if "timeline" not in results[0]:
+        return {}
+    full = [bench.run.exclusive(load) * SLOT_MS / 1e3 for load in loads]
+    return {"slot_ms": SLOT_MS,
+            "timeline": [[round(100 * n / f, 1) for n in r["timeline"]] for r, f in zip(results, full)]}
+
+
 def together(bench, system, cores, tenants, loads):
     seconds = bench.seconds * (1.5 if "20ms" in loads else 1)
-    results = bench.run.together(list(zip(tenants, loads)), seconds)
+    drawn = dict(slot_ms=SLOT_MS) if cores == (30, 70) and system.name == "krux" else {}
+    results = bench.run.together(list(zip(tenants, loads)), seconds, **drawn)
     percents = [bench.run.percent(r, load) for r, load in zip(results, loads)]
     case = ":".join(map(str, cores)) + " " + "+".join(dict.fromkeys(loads))
     worst = max(abs(p - c) for p, c in zip(percents, cores))
     shown = [round(p, 2) for p in percents]
     bench.report.add("P2", system.name, case + ": furthest from its share", worst, "points", "<= 1",
-                     got="+".join(map(str, shown)))
+                     got="+".join(map(str, shown)), **timelines(bench, results, loads))
     bench.report.add("P2", system.name, case + ": together", sum(percents), "%", ">= 99")
     if max(KERNEL_MS.get(load, 0.05) for load in loads) <= 2:
         bound = 60 if len(cores) == 2 else (len(cores) - 1) * 30
