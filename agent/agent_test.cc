@@ -389,6 +389,35 @@ TEST(AgentTest, PrivateContainerLivesAsLongAsItsConnectionAndProcesses) {
   EXPECT_FALSE(std::filesystem::exists(answer->folder));
 }
 
+TEST(AgentTest, SharesOfALivingContainerCanBeSet) {
+  AgentWorld world;
+  ASSERT_TRUE(world.StartAgent(0, /*with_pods=*/false));
+  auto connection = ConnectUnix(world.AgentSocket());
+  ASSERT_TRUE(connection);
+  api::RunRequest request;
+  request.gpus.push_back({"", 400, 30, ComputePolicy::kFixed, Priority::kNormal});
+  ASSERT_TRUE(SendMessage(connection->get(), api::RequestToJson(request)));
+  ASSERT_TRUE(ReceiveMessage(connection->get(), 10'000));
+  const auto gpu = [&] { return world.AgentStatus()["pods"][0]["containers"][0]["gpus"][0]; };
+  const std::string id = world.AgentStatus()["pods"][0]["containers"][0]["id"];
+  const auto set = [&](const api::SetRequest& wanted) {
+    const auto answer = api::Ask(world.AgentSocket(), wanted, 10'000);
+    return answer ? api::ParseEmptyAnswer(*answer) : Status(answer.error());
+  };
+  ASSERT_TRUE(set({id, 45, ""}));
+  EXPECT_EQ(gpu()["cores"], 45);
+  EXPECT_EQ(gpu()["policy"], "fixed");
+  ASSERT_TRUE(set({id, 60, "balance"}));
+  EXPECT_EQ(gpu()["cores"], 60);
+  EXPECT_EQ(gpu()["policy"], "balance");
+  EXPECT_EQ(set({"nobody", 10, ""}).error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(set({id, 0, "fixed"}).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(set({id, 10, "none"}).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(gpu()["cores"], 60) << "what is refused changes nothing";
+  connection->Reset();
+  world.thread.join();
+}
+
 TEST(AgentTest, HostileTextOnTheSocketIsRefusedAndChangesNothing) {
   AgentWorld world;
   ASSERT_TRUE(world.StartAgent());

@@ -27,6 +27,23 @@ TEST(Status, ShowsCardsAndContainers) {
   EXPECT_THAT(*table, HasSubstr("run-1"));
 }
 
+TEST(Top, ShowsWhatEachAskedAndGot) {
+  const auto table = TopTable(kAnswer);
+  ASSERT_TRUE(table) << table.error().message;
+  EXPECT_THAT(*table, HasSubstr("node n1, driver sim"));
+  EXPECT_THAT(*table, HasSubstr("ns/pod/main  GPU-1  1 MiB of 4 GiB  30 %   30.1 %  20.0 %"));
+  EXPECT_THAT(*TopTable(R"({"v":1,"ok":true})"), HasSubstr("no containers"));
+  EXPECT_FALSE(TopTable("[]"));
+}
+
+TEST(Top, GivesProgramsOneListOfObjects) {
+  const auto text = TopJson(kAnswer);
+  ASSERT_TRUE(text);
+  EXPECT_THAT(*text, HasSubstr("\"container\":\"ns/pod/main\""));
+  EXPECT_THAT(*text, HasSubstr("\"state\":\"running\""));
+  EXPECT_EQ(*TopJson(R"({"v":1,"ok":true,"pods":[{"containers":[{"gpus":[7]}]}]})"), "[]\n");
+}
+
 TEST(Status, RepeatsTheAnswerForPrograms) {
   const auto text = StatusJson(kAnswer);
   ASSERT_TRUE(text);

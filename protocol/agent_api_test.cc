@@ -14,6 +14,7 @@ TEST(AgentApi, RequestsComeBackAsTheyWereWritten) {
       DeleteRequest{"id"},
       GateRequest{{"krux-0", "krux-7"}},
       RunRequest{{kGpu}},
+      SetRequest{"ns/pod", 30, "fixed"},
       StatusRequest{},
   };
   for (const Request& request : requests) {
@@ -57,6 +58,9 @@ TEST(AgentApi, WrongRequestsGetOneSentenceThatNamesTheField) {
       {R"({"v":1,"op":"create","containerId":"x","podUid":7})", "podUid"},
       {R"({"v":1,"op":"gate","deviceIds":[1]})", "deviceIds"},
       {R"({"v":1,"op":"gate"})", "deviceIds"},
+      {R"({"v":1,"op":"set","target":"","cores":5,"policy":""})", "target"},
+      {R"({"v":1,"op":"set","target":"a/b","cores":101,"policy":""})", "cores"},
+      {R"({"v":1,"op":"set","target":"a/b","cores":5,"policy":"most"})", "most"},
       {R"({"v":1,"op":"run","gpus":[]})", "gpus"},
       {R"({"v":1,"op":"run","gpus":[{"uuid":"","memMiB":0}]})", "memMiB"},
   };

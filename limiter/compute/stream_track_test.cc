@@ -108,6 +108,21 @@ TEST_F(StreamTrackTest, ASynchronizeSaysNothingOfLaterLaunches) {
   EXPECT_EQ(track_.outstanding_launches(), 2U);
 }
 
+TEST_F(StreamTrackTest, ARefusedLaunchLeavesNothing) {
+  const Ticks predicted = track_.Record(kernel_, 0);
+  track_.TakeBack(kernel_, predicted);
+  EXPECT_EQ(track_.outstanding_launches(), 0U);
+  EXPECT_EQ(track_.outstanding_cost(), 0U);
+  EXPECT_TRUE(track_.Finished(1));
+}
+
+TEST_F(StreamTrackTest, ASynchronizeBesideALaunchOnItsWayIsNotCertain) {
+  track_.Record(kernel_, 0);
+  const uint64_t issued = track_.BeginSynchronize();
+  track_.EndSynchronize(issued, 20, /*certain=*/false);
+  EXPECT_EQ(track_.outstanding_launches(), 1U);
+}
+
 TEST_F(StreamTrackTest, GarbageInTheMarkerIsNoProgress) {
   track_.Record(kernel_, 0);
   PutMarker(0);

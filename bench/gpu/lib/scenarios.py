@@ -79,11 +79,19 @@ def p3(bench):
                     continue
                 with bench.tenants(system, [Share(100 // count)] * count) as tenants:
                     results = bench.run.together([(t, load) for t in tenants], bench.seconds * 0.75, settle=1.5)
+                    leases = leases_of(system)
                 percents = [bench.run.percent(r, load) for r in results]
                 bench.report.add("P3", system.name, f"{count} x {load}: together", sum(percents), "%",
                                  ">= 97" if load == "sync61" else ">= 98 % of the best",
-                                 got="+".join(str(round(p, 1)) for p in percents))
+                                 got="+".join(str(round(p, 1)) for p in percents), **leases)
     heavy_and_light(bench)
+
+
+def leases_of(system):
+    """How many leases the tenants of a Krux have had so far; few and long ones, or many short ones."""
+    if system.name != "krux":
+        return {}
+    return {"leases": sum(row.get("leases", 0) for row in json.loads(system.command("top", "--json")))}
 
 
 def heavy_and_light(bench):
