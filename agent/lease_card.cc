@@ -35,6 +35,8 @@ constexpr Nanos kDrainCheck = 5 * kMillisecond;
 constexpr Nanos kStragglerCheck = 100 * kMillisecond;
 // What others may have in flight beside a latency tenant: it waits for that, or for one kernel.
 constexpr uint32_t kInFlightBesideLatencyUs = 700;
+constexpr Nanos kBacklog = 1 * kMillisecond;  // a drain that is usually longer
+constexpr Nanos kBeatEvery = 20 * kMillisecond;
 // How often a lease that is kept without work is looked at.
 constexpr Nanos kParkedCheck = 20 * kMillisecond;
 
@@ -137,7 +139,27 @@ void LeaseCard::LookTogether(Nanos now) {
   if (now < probe_.next_look()) return;
   OverlapProbe::Progress progress;
   for (const auto& [id, lease] : leases_) progress[id] = LaunchesOf(lease);
-  arbiter_.SetTogether(probe_.Look(progress, arbiter_.MayBeTogether(), now), now);
+  const bool allowed = arbiter_.MayBeTogether() && (arbiter_.together() || Backlogged() < 2);
+  arbiter_.SetTogether(probe_.Look(progress, allowed, now), now);
+}
+
+// Tenants whose turns end with much still in flight: two of them want all of the card, and trying
+// them together would cost them time for nothing.
+size_t LeaseCard::Backlogged() const {
+  return static_cast<size_t>(std::count_if(leases_.begin(), leases_.end(), [&](const auto& entry) {
+    const bool busy = arbiter_.Waits(entry.first) || arbiter_.Uses(entry.first);
+    return busy && entry.second.usual_drain > kBacklog;
+  }));
+}
+
+// Says in the pages that somebody looks after the leases, as long as a launch waits for one.
+void LeaseCard::Beat(Nanos now) {
+  bool waits = false;
+  for (const auto& [id, lease] : leases_) waits |= arbiter_.Waits(id);
+  next_beat_ = waits ? now + kBeatEvery : Arbiter::kOpenEnd;
+  if (!waits) return;
+  const uint64_t tsc = ReadTsc();
+  for (const auto& [id, lease] : leases_) lease.place.limits->heartbeat_tsc.store(tsc);
 }
 
 void LeaseCard::OnTimer(Nanos now) {
@@ -158,7 +180,8 @@ void LeaseCard::OnTimer(Nanos now) {
 }
 
 Nanos LeaseCard::NextTimer(Nanos now) const {
-  Nanos next = std::min({arbiter_.NextTimer(now), probe_.next_look(), WakeAheadOfPeriod(now)});
+  Nanos next =
+      std::min({arbiter_.NextTimer(now), probe_.next_look(), WakeAheadOfPeriod(now), next_beat_});
   for (const auto& [id, lease] : leases_) next = std::min(next, lease.look_again);
   return next;
 }
@@ -213,6 +236,7 @@ void LeaseCard::Step(Nanos now) {
     for (const auto& action : actions) Apply(action, now);
   }
   if (arbiter_.Busy() >= 2) probe_.Arm(now);
+  if (next_beat_ == Arbiter::kOpenEnd || now >= next_beat_) Beat(now);
 }
 
 void LeaseCard::Apply(const Arbiter::Action& action, Nanos now) {
@@ -326,6 +350,10 @@ void LeaseCard::CheckDrain(LeaseId id, Lease& lease, Nanos now) {
                                                          : kDrainCheck);
     return;
   }
+  const bool alone = std::count_if(leases_.begin(), leases_.end(), [](const auto& entry) {
+                       return entry.second.draining != 0;
+                     }) == 1;
+  if (alone) lease.usual_drain = (3 * lease.usual_drain + now - lease.drain_since) / 4;
   lease.draining = 0;
   lease.look_again = Arbiter::kOpenEnd;
   arbiter_.OnDrained(id, now);

@@ -73,6 +73,7 @@ class LeaseCard {
     Nanos drain_since = 0;
     Nanos look_again = Arbiter::kOpenEnd;
     uint32_t looks = 0;  // near the expected end of the drain
+    Nanos usual_drain = 0;
     GpuLimits& word() const { return place.limits->gpus[place.page_gpu]; }
   };
 
@@ -83,6 +84,8 @@ class LeaseCard {
 
   void Step(Nanos now);
   void LookTogether(Nanos now);
+  size_t Backlogged() const;
+  void Beat(Nanos now);
   uint64_t LaunchesOf(const Lease& lease) const;
   void BoundOthersOfLatency();
   void Apply(const Arbiter::Action& action, Nanos now);
@@ -101,6 +104,7 @@ class LeaseCard {
   Arbiter arbiter_;
   OverlapProbe probe_;
   uint64_t tsc_per_second_;
+  Nanos next_beat_ = Arbiter::kOpenEnd;
   Nanos woken_for_ = 0;  // the arbiter's timer for which waiters were woken ahead
   std::map<LeaseId, Lease> leases_;
 };

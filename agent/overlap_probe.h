@@ -30,11 +30,11 @@ class OverlapProbe {
 
   struct Options {
     Nanos turns_span = 200 * kMillisecond;  // a few rounds of turns
-    Nanos settle = 10 * kMillisecond;       // after each change, before anything is counted
-    Nanos glance = 30 * kMillisecond;       // a try that goes badly ends here
+    Nanos settle = 5 * kMillisecond;        // after each change, before anything is counted
+    Nanos glance = 15 * kMillisecond;       // a try that goes badly ends here
     Nanos together_span = 80 * kMillisecond;
     Nanos longest_span =
-        400 * kMillisecond;            // with few launches a try takes longer, so long at most
+        160 * kMillisecond;            // with few launches a try takes longer, so long at most
     Nanos watch = 250 * kMillisecond;  // how often a time together is looked at
     Nanos first_pause = 2 * kSecond;   // until the next try; doubles with each no
     Nanos longest_pause = 32 * kSecond;

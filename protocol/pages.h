@@ -67,7 +67,12 @@ struct LimitsPage {
   uint32_t gpu_count;
   std::atomic<uint64_t> tsc_per_second;
   std::atomic<uint32_t> sequence;  // odd while the agent rewrites several fields together
-  uint8_t reserved[64 - 28];
+  uint32_t reserved0;
+  // When the agent last looked after the leases, at least every 20 ms while a launch of the
+  // container waits: a process that dies slowly keeps its connections open for a while. 0 = never
+  // said.
+  std::atomic<uint64_t> heartbeat_tsc;
+  uint8_t reserved[64 - 40];
   GpuLimits gpus[kMaxPageGpus];
 };
 
@@ -76,8 +81,8 @@ struct LimitsPage {
 struct alignas(64) ProcessSlot {
   std::atomic<uint32_t> in_use;  // 1 from hello to clean-up; the agent's
   std::atomic<int32_t> pid;      // in the container's pid namespace, for people
-  // When the work of the lease that ended last is expected to be done, in TSC ticks. A hint: it says
-  // when to look, never what to believe.
+  // When the work of the lease that ended last is expected to be done, in TSC ticks. A hint: it
+  // says when to look, never what to believe.
   std::atomic<uint64_t> drain_tsc;
   uint64_t reserved0[6];
   struct PerGpu {

@@ -37,6 +37,7 @@ void CostModel::Learn(Cost& cost, Ticks ticks_each, Evidence evidence) {
     cost.known.store(true, std::memory_order_relaxed);
     return;
   }
+  if (frozen_.load(std::memory_order_relaxed)) return;
   if (ticks_each > old) {
     // A bound from above says nothing about a smaller cost.
     if (evidence == Evidence::kUpperBound) return;
@@ -46,6 +47,9 @@ void CostModel::Learn(Cost& cost, Ticks ticks_each, Evidence evidence) {
   }
 }
 
-void CostModel::ForgetAfterFork() { costs_ = nullptr; }
+void CostModel::ForgetAfterFork() {
+  costs_ = nullptr;
+  frozen_.store(false, std::memory_order_relaxed);
+}
 
 }  // namespace krux::limiter

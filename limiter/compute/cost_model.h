@@ -38,6 +38,8 @@ class CostModel {
     }
     return FindSlowly(key);
   }
+  // While frozen, known costs stay: nobody looks often enough to know when something was done.
+  void Freeze(bool frozen) { frozen_.store(frozen, std::memory_order_relaxed); }
   void Learn(Cost& cost, Ticks ticks_each, Evidence evidence);
   void ForgetAfterFork();
 
@@ -51,6 +53,7 @@ class CostModel {
   Cost& FindSlowly(uint64_t key);
 
   Cost* costs_ = nullptr;
+  std::atomic<bool> frozen_{false};
   Cost overflow_;
 };
 

@@ -14,6 +14,7 @@ constexpr int64_t kLookEvery = 20 * kMillisecondNanos;
 constexpr uint64_t kWantAgainAfter = 500, kSilentAfter = 2000;  // milliseconds
 // A launch takes about so long to reach the GPU; and how long before the end a thread is awake.
 constexpr Ticks kAheadOfEndUs = 15, kSpinBeforeEndUs = 90;
+constexpr Ticks kSilentAgent = 60;                          // milliseconds
 constexpr uint64_t kEscapeAfter = 20, kEscapeAtMost = 320;  // milliseconds
 
 // What a stream still has in flight, by a look at its marker just now.
@@ -163,13 +164,21 @@ void Gate::Sleep(uint32_t gpu, uint32_t lease_word, Wait& wait) {
             FutexScope::kShared);
 }
 
+// The agent has not looked after the leases for so long that it must be dead or stopped, although
+// its connection still stands.
+bool Gate::IsSilent(Ticks now, Ticks since) const {
+  const Ticks beat = limits_->heartbeat_tsc.load(std::memory_order_relaxed);
+  const Ticks patience = kSilentAgent * millisecond_;
+  return beat != 0 && now > beat + patience && now > since + patience;
+}
+
 bool Gate::TryOnce(uint32_t gpu, Stream* stream, Ticks predicted, ThreadWords::Word& word,
                    Wait& wait) {
   const GpuLimits& lease = limits_->gpus[gpu];
   const Ticks now = TicksNow();
   wait.until_window = 0;
   const uint32_t lease_word = lease.lease_word.load(std::memory_order_seq_cst);
-  const bool lost = agent_lost();
+  const bool lost = agent_lost() || IsSilent(now, wait.since);
   if (lost) {
     if (InWindow(gpu, stream, predicted, now, &wait.until_window)) {
       word.Enter(stream);

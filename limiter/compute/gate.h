@@ -71,6 +71,7 @@ class Gate {
                    ThreadWords::Word& word);
   bool InWindow(uint32_t gpu, Stream* stream, Ticks predicted, Ticks now,
                 Ticks* until_window) const;
+  bool IsSilent(Ticks now, Ticks since) const;
   bool MayEscape(const Stream* stream, Ticks now, Wait& wait);
   void EnterSlowly(uint32_t gpu, Stream* stream, Ticks predicted, ThreadWords::Word& word);
   bool TryOnce(uint32_t gpu, Stream* stream, Ticks predicted, ThreadWords::Word& word, Wait& wait);

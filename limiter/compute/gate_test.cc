@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "limiter/driver/driver.h"
 #include "limiter/life/futex.h"
 
 namespace krux::limiter {
@@ -110,6 +111,15 @@ TEST_F(GateTest, AThreadThatWatchesSeesTheGrant) {
   SetLease(true);
   waiter.join();
   EXPECT_EQ(page_->processes[0].gpus[0].active_epoch.load(), lease().lease_word.load() >> 1);
+}
+
+TEST_F(GateTest, WindowsCountWhenTheAgentIsSilentThoughItsConnectionStands) {
+  SetLease(false);
+  lease().window_cycle.store(limits_->tsc_per_second);
+  lease().window_width.store(limits_->tsc_per_second);
+  limits_->heartbeat_tsc.store(1);
+  const Admission passes(gate_, 0, nullptr, cost_, pace_);
+  EXPECT_EQ(page_->processes[0].gpus[0].active_epoch.load(), 0U);
 }
 
 TEST(ThreadWordsTest, KnowsWhoLaunchesWhere) {

@@ -122,6 +122,7 @@ void Keeper::ReadNotices() {
 
 // Leases are void without the one who gives and ends them; the windows of the page take over.
 void Keeper::OnAgentGone() {
+  streams_->FreezeCosts(true);
   gate_->SetAgentLost(true);
   for (uint32_t gpu = 0; gpu < limits_->gpu_count; ++gpu) {
     account_->Mine(gpu)->active_epoch.store(0, std::memory_order_seq_cst);
@@ -140,6 +141,7 @@ void Keeper::TryReconnect() {
     }
     account_->Attach(limits_, page, welcome.slot, limits_->gpu_count);
   }
+  streams_->FreezeCosts(false);
   gate_->SetAgentLost(false);
 }
 

@@ -45,6 +45,9 @@ class Streams {
     costs_ = costs;
   }
 
+  // Stops and resumes the learning of costs.
+  void FreezeCosts(bool frozen) { costs_->Freeze(frozen); }
+
   // The handle with the default stream made explicit.
   static CUstream Resolve(CUstream stream, DefaultStream default_stream);
 
