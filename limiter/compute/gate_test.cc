@@ -125,15 +125,18 @@ TEST_F(GateTest, WindowsCountWhenTheAgentIsSilentThoughItsConnectionStands) {
 TEST(ThreadWordsTest, KnowsWhoLaunchesWhere) {
   ThreadWords words;
   words.Init();
-  int stream = 0, other = 0;
-  ThreadWords::Word& mine = words.Mine();
-  EXPECT_FALSE(words.LaunchingOn(&stream));
-  mine.Enter(&stream);
-  EXPECT_TRUE(words.LaunchingOn(&stream));
-  EXPECT_FALSE(words.LaunchingOn(&other));
-  EXPECT_FALSE(words.AllClear());
-  mine.Leave();
-  EXPECT_TRUE(words.AllClear());
+  // A thread keeps its word for life, and a program has one ThreadWords: so a thread of its own here.
+  std::thread([&words] {
+    int stream = 0, other = 0;
+    ThreadWords::Word& mine = words.Mine();
+    EXPECT_FALSE(words.LaunchingOn(&stream));
+    mine.Enter(&stream);
+    EXPECT_TRUE(words.LaunchingOn(&stream));
+    EXPECT_FALSE(words.LaunchingOn(&other));
+    EXPECT_FALSE(words.AllClear());
+    mine.Leave();
+    EXPECT_TRUE(words.AllClear());
+  }).join();
 }
 
 }  // namespace
