@@ -125,7 +125,8 @@ TEST_F(GateTest, WindowsCountWhenTheAgentIsSilentThoughItsConnectionStands) {
 TEST(ThreadWordsTest, KnowsWhoLaunchesWhere) {
   ThreadWords words;
   words.Init();
-  // A thread keeps its word for life, and a program has one ThreadWords: so a thread of its own here.
+  // A thread keeps its word for life, and a program has one ThreadWords: so a thread of its own
+  // here.
   std::thread([&words] {
     int stream = 0, other = 0;
     ThreadWords::Word& mine = words.Mine();
