@@ -16,8 +16,8 @@
 #include "agent/pages.h"
 #include "agent/processes.h"
 #include "common/log.h"
-#include "common/unix_socket.h"
 #include "common/units.h"
+#include "common/unix_socket.h"
 #include "protocol/agent_api.h"
 #include "protocol/fd_store.h"
 

@@ -117,7 +117,8 @@ Status RunAgent(const Flags& flags) {
   KRUX_RETURN_IF_ERROR(Check(flags));
   umask(022);
   RaiseDescriptorLimit();
-  // Messages about leases come through this thread; a busy host must not delay them. May be refused.
+  // Messages about leases come through this thread; a busy host must not delay them. May be
+  // refused.
   setpriority(PRIO_PROCESS, 0, -10);
   KRUX_ASSIGN_OR_RETURN(const std::unique_ptr<EventLoop> loop, EventLoop::Make());
   UniqueFd signals;

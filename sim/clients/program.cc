@@ -1,5 +1,6 @@
-// A program on the CUDA runtime, built against each runtime that is tested (scripts/test-clients). It
-// registers its kernels by the calls that nvcc writes, so that one source fits runtimes 11.8 to 13.0.
+// A program on the CUDA runtime, built against each runtime that is tested (scripts/test-clients).
+// It registers its kernels by the calls that nvcc writes, so that one source fits runtimes 11.8
+// to 13.0.
 #include <cuda_runtime_api.h>
 
 #include <cstdio>
@@ -11,9 +12,9 @@ extern "C" {
 void** __cudaRegisterFatBinary(const void* wrapper);
 void __cudaRegisterFatBinaryEnd(void** handle);
 void __cudaUnregisterFatBinary(void** handle);
-void __cudaRegisterFunction(void** handle, const char* stub, char* device_name,
-                            const char* name, int thread_limit, void* tid, void* bid, void* block,
-                            void* grid, int* warp_size);
+void __cudaRegisterFunction(void** handle, const char* stub, char* device_name, const char* name,
+                            int thread_limit, void* tid, void* bid, void* block, void* grid,
+                            int* warp_size);
 void __cudaRegisterVar(void** handle, char* shadow, char* device_name, const char* name,
                        int is_external, size_t bytes, int is_constant, int is_global);
 extern const char kernels_fatbin[];
@@ -122,8 +123,7 @@ void TestKernels() {
   CHECK(cudaDeviceSynchronize());
   RequireSum(v);
   int counter = 0;
-  CHECK(cudaMemcpyFromSymbol(&counter, &counter_shadow, sizeof counter, 0,
-                             cudaMemcpyDeviceToHost));
+  CHECK(cudaMemcpyFromSymbol(&counter, &counter_shadow, sizeof counter, 0, cudaMemcpyDeviceToHost));
   REQUIRE(counter == 7);
   cudaFuncAttributes attributes;
   CHECK(cudaFuncGetAttributes(&attributes, &spills_stub));
