@@ -64,9 +64,8 @@ TEST_F(Reports, AnyOrderOfCallsEndsWhereItBegan) {
   Client client(options_,
                 {"init", "ctx", "random:1:4000", "random:2:4000", "sync", "info", "wait"});
   ASSERT_TRUE(client.ReadUntil("waiting"));
-  // What the first managed memory took beside itself stays as long as the context.
-  EXPECT_EQ(agent.account().gpus[0].used_bytes, 526 * kMiB);
-  EXPECT_EQ(agent.account().processes[0].gpus[0].unlisted_bytes, 6 * kMiB);
+  EXPECT_EQ(agent.account().gpus[0].used_bytes, 520 * kMiB);
+  EXPECT_EQ(agent.account().processes[0].gpus[0].unlisted_bytes, 0U);
   client.Continue();
   EXPECT_THAT(client.ReadAll(), HasSubstr("random errors 0\nrandom errors 0"));
 }

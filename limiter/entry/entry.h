@@ -47,18 +47,6 @@ CUresult ChargedAllocation(uint32_t gpu, uint64_t worst, Call call, Actual actua
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-// An allocation of managed memory, with what the first one takes beside itself.
-template <typename Allocate>
-CUresult WithManagedStart(uint32_t gpu, Allocate allocate) {
-  Allocations& allocations = Self().allocations;
-  const uint64_t context = CurrentContextNumber();
-  bool started = false;
-  if (!allocations.StartManaged(gpu, context, &started)) return CUDA_ERROR_OUT_OF_MEMORY;
-  const CUresult result = allocate();
-  if (result != CUDA_SUCCESS && started) allocations.UndoStart(context);
-  return result;
-}
-
 // A free of something that may be in the map.
 template <typename Call>
 CUresult ChargedFree(uint64_t handle, Call call) {

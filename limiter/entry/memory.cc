@@ -74,16 +74,21 @@ CUresult cuMemAllocManaged(CUdeviceptr* address, size_t bytes, unsigned int flag
   const EntryGuard guard;
   const uint32_t gpu = guard.active() ? Self().devices.CurrentGpu() : Devices::kNotGranted;
   if (gpu == Devices::kNotGranted || address == nullptr) return call();
-  return WithManagedStart(gpu, [&] {
-    const uint64_t size = OwnBytes(bytes);
-    return ChargedAllocation(
-        gpu, size, call, [&] { return size; }, [&] { return *address; },
-        [&] {
-          Real().cuMemFree_v2(*address);
-          *address = 0;
-        },
-        Listed::kNo);
-  });
+  Process& self = Self();
+  const uint64_t size = OwnBytes(bytes);
+  if (!self.managed.Grow(gpu, size) && !(self.pools.TrimAll(gpu) && self.managed.Grow(gpu, size))) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  const CUresult result = call();
+  if (result == CUDA_SUCCESS &&
+      self.allocations.Add(*address, {size, CurrentContextNumber(), gpu, false, false, true})) {
+    return CUDA_SUCCESS;
+  }
+  self.managed.Shrink(gpu, size);
+  if (result != CUDA_SUCCESS) return result;
+  Real().cuMemFree_v2(*address);
+  *address = 0;
+  return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult cuMemFree_v2(CUdeviceptr address) {

@@ -17,21 +17,6 @@ CUmemoryPool CurrentPool() {
 }
 
 template <typename Call>
-CUresult ChargedFromPool(CUdeviceptr* address, size_t bytes, CUmemoryPool pool, uint32_t gpu,
-                         CUstream stream, Call call) {
-  Pools& pools = Self().pools;
-  uint64_t growth = 0;
-  if (!pools.BeforeAllocation(pool, gpu, bytes, &growth)) return CUDA_ERROR_OUT_OF_MEMORY;
-  const CUresult result = call();
-  const bool fits = pools.AfterAllocation(pool, gpu, growth);
-  if (result != CUDA_SUCCESS || fits) return result;
-  Real().cuMemFreeAsync(*address, stream);
-  *address = 0;
-  pools.TrimAll(gpu);
-  return CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-template <typename Call>
 CUresult AllocateFromPool(CUdeviceptr* address, size_t bytes, CUmemoryPool pool, CUstream stream,
                           DefaultStream default_stream, Call call) {
   Process& self = Self();
@@ -42,12 +27,17 @@ CUresult AllocateFromPool(CUdeviceptr* address, size_t bytes, CUmemoryPool pool,
   }
   const uint32_t current = self.devices.CurrentGpu();
   if (current == Devices::kNotGranted || pool == nullptr || address == nullptr) return call();
-  const Pools::Place place = self.pools.PlaceOf(pool, current);
-  if (place.gpu == Pools::kOnHost) return call();
-  const auto charged = [&] {
-    return ChargedFromPool(address, bytes, pool, place.gpu, stream, call);
-  };
-  return place.is_managed ? WithManagedStart(place.gpu, charged) : charged();
+  const uint32_t gpu = self.pools.GpuOf(pool, current);
+  if (gpu == Pools::kOnHost) return call();
+  uint64_t growth = 0;
+  if (!self.pools.BeforeAllocation(pool, gpu, bytes, &growth)) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUresult result = call();
+  const bool fits = self.pools.AfterAllocation(pool, gpu, growth);
+  if (result != CUDA_SUCCESS || fits) return result;
+  Real().cuMemFreeAsync(*address, stream);
+  *address = 0;
+  self.pools.TrimAll(gpu);
+  return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 template <typename Call>

@@ -28,6 +28,7 @@ void ForgetAfterFork() {
   self.link.ForgetAfterFork();
   self.account.ForgetAfterFork();
   self.allocations.ForgetAfterFork();
+  self.managed.ForgetAfterFork();
   self.physical.ForgetAfterFork();
   self.pools.ForgetAfterFork();
   self.contexts.ForgetAfterFork();

@@ -26,6 +26,7 @@
 #include "limiter/memory/contexts.h"
 #include "limiter/memory/graph_memory.h"
 #include "limiter/memory/local_memory.h"
+#include "limiter/memory/managed_memory.h"
 #include "limiter/memory/physical_handles.h"
 #include "limiter/memory/pools.h"
 
@@ -42,9 +43,10 @@ struct Process {
   Devices devices;
 
   Account account;
-  Allocations allocations{&account};
+  ManagedMemory managed{&account};
+  Allocations allocations{&account, &managed};
   PhysicalHandles physical{&account};
-  Pools pools{&account};
+  Pools pools{&account, &managed};
   Contexts contexts{&account};
   GraphMemory graph_memory{&account};
   KnownFunctions known_functions;

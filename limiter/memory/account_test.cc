@@ -165,7 +165,8 @@ class AllocationsTest : public AccountTest {
     allocations_.Return(address, record);
   }
 
-  Allocations allocations_{&account_};
+  ManagedMemory managed_{&account_};
+  Allocations allocations_{&account_, &managed_};
 };
 
 TEST_F(AllocationsTest, HoldASlabUntilItsLastBlockIsGone) {

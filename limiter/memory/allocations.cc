@@ -10,28 +10,6 @@ bool Allocations::Add(uint64_t handle, const Record& record) {
   return true;
 }
 
-bool Allocations::StartManaged(uint32_t gpu, uint64_t context, bool* started) {
-  // No address of memory and no handle has the lowest bit.
-  const uint64_t key = context | 1;
-  const LockGuard guard(lock_);
-  if (records_.Find(key) != nullptr) return true;
-  if (!account_->Charge(gpu, kManagedStartBytes)) return false;
-  Record* stored = records_.Insert(key);
-  if (stored == nullptr) {
-    account_->Return(gpu, kManagedStartBytes);
-    return false;
-  }
-  *stored = Record{kManagedStartBytes, context, gpu, false, true};
-  account_->NoteUnlisted(gpu, kManagedStartBytes);
-  *started = true;
-  return true;
-}
-
-void Allocations::UndoStart(uint64_t context) {
-  Record record{};
-  if (TakeOut(context | 1, &record)) Return(context | 1, record);
-}
-
 bool Allocations::AddSmall(uint64_t address, const Record& record, bool charged) {
   const LockGuard guard(lock_);
   Record* stored = records_.Insert(address);
@@ -71,6 +49,7 @@ void Allocations::PutBack(uint64_t handle, const Record& record) {
 }
 
 void Allocations::ReturnLocked(uint64_t handle, const Record& record) {
+  if (record.managed) return managed_->Shrink(record.gpu, record.bytes);
   if (record.unlisted) account_->ForgetUnlisted(record.gpu, record.bytes);
   if (!record.in_slab) {
     account_->Return(record.gpu, record.bytes);

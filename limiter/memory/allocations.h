@@ -13,6 +13,7 @@
 #include "limiter/life/lock.h"
 #include "limiter/life/table.h"
 #include "limiter/memory/account.h"
+#include "limiter/memory/managed_memory.h"
 #include "limiter/memory/slabs.h"
 
 namespace krux::limiter {
@@ -25,18 +26,15 @@ class Allocations {
     uint32_t gpu;
     bool in_slab = false;
     bool unlisted = false;  // as Account::NoteUnlisted
+    bool managed = false;   // charged by ManagedMemory
   };
 
-  explicit constexpr Allocations(Account* account) : account_(account) {}
+  constexpr Allocations(Account* account, ManagedMemory* managed)
+      : account_(account), managed_(managed) {}
 
   // Notes memory that is charged with record.bytes. False when there is no memory for the note:
   // the caller frees the allocation and returns its charge.
   bool Add(uint64_t handle, const Record& record);
-
-  // Ahead of managed memory: charges what the first of a context takes beside itself. False: out of
-  // memory. *started says that this was the first: UndoStart takes it back when it came to nothing.
-  bool StartManaged(uint32_t gpu, uint64_t context, bool* started);
-  void UndoStart(uint64_t context);
 
   // A small block. `charged` says whether a slab was charged for it ahead of the call: that is
   // returned when the block lies in a slab that is charged already, and charged now when it was
@@ -60,6 +58,7 @@ class Allocations {
   void ReturnLocked(uint64_t handle, const Record& record);
 
   Account* account_;
+  ManagedMemory* managed_;
   Lock lock_;
   Table<Record> records_;
   Slabs slabs_;

@@ -17,37 +17,60 @@ uint64_t KeyOf(CUmemoryPool pool) { return reinterpret_cast<uint64_t>(pool); }
 
 }  // namespace
 
+bool Pools::IsManaged(CUmemoryPool pool) {
+  const LockGuard guard(lock_);
+  const Pool* row = pools_.Find(KeyOf(pool));
+  return row != nullptr && row->place.is_managed;
+}
+
+bool Pools::Grow(uint32_t gpu, bool is_managed, uint64_t bytes) {
+  return is_managed ? managed_->Grow(gpu, bytes) : account_->Charge(gpu, bytes);
+}
+
 bool Pools::BeforeAllocation(CUmemoryPool pool, uint32_t gpu, uint64_t bytes, uint64_t* growth) {
+  const bool is_managed = IsManaged(pool);
   *growth = PoolGrowth(bytes);
-  if (account_->Charge(gpu, *growth)) return true;
+  if (Grow(gpu, is_managed, *growth)) return true;
   *growth = 0;
   const uint64_t reserved = Attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
   const uint64_t used = Attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
   if (used <= reserved && reserved - used >= bytes && bytes != 0) return true;
   TrimAll(gpu);
   *growth = PoolGrowth(bytes);
-  return account_->Charge(gpu, *growth);
+  return Grow(gpu, is_managed, *growth);
 }
 
 bool Pools::AfterAllocation(CUmemoryPool pool, uint32_t gpu, uint64_t growth) {
   return SettleOne(pool, gpu, growth);
 }
 
+// The most that it had, until it is destroyed.
+bool Pools::SettleManagedLocked(Pool* row, uint64_t reserved, uint64_t ahead) {
+  const uint64_t most = reserved > row->charged ? reserved : row->charged;
+  const uint64_t noted = row->charged + ahead;
+  if (most <= noted) {
+    if (most < noted) managed_->Shrink(row->place.gpu, noted - most);
+    row->charged = most;
+    return true;
+  }
+  const bool fits = managed_->Grow(row->place.gpu, most - noted);
+  row->charged = fits ? most : noted;
+  return fits;
+}
+
 // `ahead` bytes are charged beyond what the pool's row says.
 bool Pools::SettleOne(CUmemoryPool pool, uint32_t gpu, uint64_t ahead) {
   const LockGuard guard(lock_);
   // Asked under the lock, so that two settlements can't be stored in the wrong order.
-  uint64_t reserved = Attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+  const uint64_t reserved = Attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
   Pool* row = pools_.Insert(KeyOf(pool));
   if (row == nullptr) return account_->Settle(gpu, ahead, 0) && false;
   if (!row->known) *row = Pool{row->charged, {gpu, false}, true};
-  if (row->place.is_managed && reserved < row->charged) reserved = row->charged;
-  if (row->place.is_managed) account_->NoteUnlisted(gpu, reserved - row->charged);
+  if (row->place.is_managed) return SettleManagedLocked(row, reserved, ahead);
   const bool fits = account_->Settle(gpu, row->charged + ahead, reserved);
   if (fits) {
     row->charged = reserved;
   } else {
-    if (row->place.is_managed) account_->ForgetUnlisted(gpu, reserved - row->charged - ahead);
     row->charged += ahead;
   }
   return fits;
@@ -59,10 +82,10 @@ void Pools::OnCreate(CUmemoryPool pool, Place place) {
   if (row != nullptr && !row->known) *row = Pool{0, place, true};
 }
 
-Pools::Place Pools::PlaceOf(CUmemoryPool pool, uint32_t current) {
+uint32_t Pools::GpuOf(CUmemoryPool pool, uint32_t current) {
   const LockGuard guard(lock_);
   const Pool* row = pools_.Find(KeyOf(pool));
-  return row == nullptr ? Place{current, false} : row->place;
+  return row == nullptr ? current : row->place.gpu;
 }
 
 void Pools::SettleAll() {
@@ -108,8 +131,9 @@ void Pools::OnDestroy(CUmemoryPool pool, bool had_memory) {
   if (row == nullptr) return;
   // A pool whose memory is in use lives on in the driver and can't be asked any more: its charge
   // stays until the process ends.
-  if (!had_memory && row->place.gpu != kOnHost) {
-    if (row->place.is_managed) account_->ForgetUnlisted(row->place.gpu, row->charged);
+  if (!had_memory && row->place.is_managed) {
+    managed_->Shrink(row->place.gpu, row->charged);
+  } else if (!had_memory && row->place.gpu != kOnHost) {
     account_->Return(row->place.gpu, row->charged);
   }
   pools_.Remove(KeyOf(pool));

@@ -15,12 +15,14 @@
 #include "limiter/life/lock.h"
 #include "limiter/life/table.h"
 #include "limiter/memory/account.h"
+#include "limiter/memory/managed_memory.h"
 
 namespace krux::limiter {
 
 class Pools {
  public:
-  explicit constexpr Pools(Account* account) : account_(account) {}
+  constexpr Pools(Account* account, ManagedMemory* managed)
+      : account_(account), managed_(managed) {}
 
   // Before an allocation of `bytes`: charges what the pool may grow by, trims all pools of the GPU
   // when that does not fit, and says in *growth what was charged (0 when the pool seems to have
@@ -38,8 +40,8 @@ class Pools {
   };
   // A pool that the program has made or asked for. One that is known keeps its place.
   void OnCreate(CUmemoryPool pool, Place place);
-  // Where the pool's memory is: on `current` for a pool that is not known.
-  Place PlaceOf(CUmemoryPool pool, uint32_t current);
+  // The GPU that the pool's memory is on; `current` for a pool that is not known.
+  uint32_t GpuOf(CUmemoryPool pool, uint32_t current);
 
   // Memory was given back to some pool: what pools reserve may shrink at the next synchronize.
   void NoteFree() { shrinking_.store(true, std::memory_order_relaxed); }
@@ -62,9 +64,13 @@ class Pools {
     bool known;
   };
 
+  bool Grow(uint32_t gpu, bool is_managed, uint64_t bytes);
+  bool IsManaged(CUmemoryPool pool);
+  bool SettleManagedLocked(Pool* row, uint64_t reserved, uint64_t ahead);
   bool SettleOne(CUmemoryPool pool, uint32_t gpu, uint64_t ahead);
 
   Account* account_;
+  ManagedMemory* managed_;
   Lock lock_;
   Table<Pool> pools_;
   std::atomic<bool> shrinking_{false};

@@ -45,8 +45,7 @@ constexpr uint64_t StreamBytes(uint64_t streams) {
   return streams == 0 ? 0 : kSlabBytes + OwnBytes(streams * 600 * 1024);
 }
 constexpr uint64_t kGreenContextBytes = 4 * kMebibyte;
-// What the first managed memory of a process takes beside itself, in no process's figure.
-constexpr uint64_t kManagedStartBytes = 6 * kMebibyte;
+constexpr uint64_t kManagedStepBytes = 128 * kMebibyte;
 
 // An upper bound of an array's memory: block-linear tiles of 64 bytes x 8 rows, in blocks of up to
 // 16 tiles, with no more depth than given. Arrays get slabs of their own.

@@ -248,6 +248,7 @@ TEST_F(SharingTest, PidsAreThoseOfTheReadersNamespace) {
     GTEST_SKIP() << "no right to make a pid namespace";
   }
   EXPECT_EQ(ready->load(), 1);
+  while (host_pid->load() == 0) std::this_thread::yield();
   const std::vector<ProcessUse> processes = Node().Processes(0);
   ASSERT_EQ(processes.size(), 1U);
   EXPECT_EQ(processes[0].pid, host_pid->load());

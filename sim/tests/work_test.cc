@@ -41,9 +41,16 @@ TEST_F(WorkTest, EventsTellTheTimeOfTheCard) {
     CUevent end = nullptr;
     KRUX_CUDA_OK(cuEventCreate(&start, 0));
     KRUX_CUDA_OK(cuEventCreate(&end, 0));
+    void* memory = nullptr;
+    CUdeviceptr gate = 0;
+    KRUX_CUDA_OK(cuMemHostAlloc(&memory, 4096, 0));
+    KRUX_CUDA_OK(cuMemHostGetDevicePointer(&gate, memory, 0));
+    // All is queued before the first starts: a slow machine leaves no gap between the kernels.
+    KRUX_CUDA_OK(cuStreamWaitValue32(program.stream, gate, 1, CU_STREAM_WAIT_VALUE_GEQ));
     KRUX_CUDA_OK(cuEventRecord(start, program.stream));
     for (int i = 0; i < 20; ++i) KRUX_CUDA_OK(program.Launch(500));
     KRUX_CUDA_OK(cuEventRecord(end, program.stream));
+    static_cast<std::atomic<uint32_t>*>(memory)->store(1);
     KRUX_CUDA_OK(cuEventSynchronize(end));
     float milliseconds = 0;
     KRUX_CUDA_OK(cuEventElapsedTime(&milliseconds, start, end));

@@ -8,10 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstring>
+#include <array>
 #include <functional>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "agent/pages.h"
@@ -63,12 +62,15 @@ class World {
   uint64_t charged(uint32_t slot) { return account_.Charged(slot, 0); }
 
   // What a store can change of the account of the first GPU.
-  std::string Image() {
+  using Image = std::array<uint64_t, 7>;
+  Image ImageNow() {
     const AccountPage* page = account_.page();
-    std::string image(reinterpret_cast<const char*>(&page->gpus[0]), sizeof page->gpus[0]);
-    for (int slot = 0; slot < 2; ++slot) {
-      image.append(reinterpret_cast<const char*>(&page->processes[slot].gpus[0]),
-                   sizeof page->processes[slot].gpus[0]);
+    Image image = {page->gpus[0].used_bytes};
+    for (size_t slot = 0; slot < 2; ++slot) {
+      const ProcessSlot::PerGpu& gpu = page->processes[slot].gpus[0];
+      image[1 + 3 * slot] = gpu.pending_bytes;
+      image[2 + 3 * slot] = gpu.charged_bytes;
+      image[3 + 3 * slot] = gpu.context_bytes;
     }
     return image;
   }
@@ -95,11 +97,11 @@ class Stepped {
 
   // Until it has changed the page so many times more. False: the operation is over before that.
   bool RunUntilChanges(int changes) {
-    for (std::string before = world_.Image(); changes > 0;) {
+    for (World::Image before = world_.ImageNow(); changes > 0;) {
       if (!Step()) return false;
-      std::string now = world_.Image();
+      const World::Image now = world_.ImageNow();
       if (now == before) continue;
-      before = std::move(now);
+      before = now;
       --changes;
     }
     return true;

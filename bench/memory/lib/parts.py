@@ -12,13 +12,12 @@ from place import MIB
 
 HERE = pathlib.Path(__file__).resolve().parent
 FAMILIES = {  # allocation unit in MiB; who is judged by the whole card
-    "alloc": (2, False), "alloc-small": (2, False), "pitch": (2, False), "managed": (2, True),
-    "async": (32, False), "pool": (32, False), "managed-pool": (32, True), "virtual": (2, False),
+    "alloc": (2, False), "alloc-small": (2, False), "pitch": (2, False), "managed": (128, True),
+    "async": (32, False), "pool": (32, False), "managed-pool": (128, True), "virtual": (2, False),
     "array": (2, False), "mipmap": (2, False), "sparse": (2, True), "graph": (32, False),
     "captured": (32, False), "module": (2, False), "local": (132, False),
 }
 NOT_SIMULATED = 801
-MANAGED_START_MIB = 6  # the first managed memory of a process takes so much beside itself
 
 
 def fill(here, card, family, processes, limit_mib):
@@ -44,9 +43,9 @@ def fill(here, card, family, processes, limit_mib):
     most = watch.most_used - base - overhead if by_card else watch.most_listed
     got = sum(p["bytes"] for p in done["processes"])
     errors = {p["error"] for p in done["processes"]} - {0}
-    if family.startswith("managed"):
-        contexts += MANAGED_START_MIB * MIB * processes
-    wanted = limit_mib * MIB - contexts - (unit + 2 * processes) * MIB
+    # Each process has steps of its own in memory that the driver shares out by process.
+    units = unit * processes if by_card and unit > 2 else unit
+    wanted = limit_mib * MIB - contexts - (units + 2 * processes) * MIB
     return most / MIB - limit_mib, (wanted - got) / MIB, errors
 
 
