@@ -84,7 +84,7 @@ CUresult cuMemAllocManaged(CUdeviceptr* address, size_t bytes, unsigned int flag
       self.allocations.Add(*address, {size, CurrentContextNumber(), gpu, false, false, true})) {
     return CUDA_SUCCESS;
   }
-  self.managed.Shrink(gpu, size);
+  self.managed.Undo(gpu, size);
   if (result != CUDA_SUCCESS) return result;
   Real().cuMemFree_v2(*address);
   *address = 0;

@@ -49,7 +49,7 @@ bool Pools::SettleManagedLocked(Pool* row, uint64_t reserved, uint64_t ahead) {
   const uint64_t most = reserved > row->charged ? reserved : row->charged;
   const uint64_t noted = row->charged + ahead;
   if (most <= noted) {
-    if (most < noted) managed_->Shrink(row->place.gpu, noted - most);
+    if (most < noted) managed_->Undo(row->place.gpu, noted - most);
     row->charged = most;
     return true;
   }
