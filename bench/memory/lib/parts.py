@@ -80,39 +80,51 @@ def p7(here, rows, options):
             rows.add("P7", case + ": missing of what must be usable", missing, "MiB", "<= 0", missing <= 0)
 
 
-def difference(here, line, rounds):
-    """Two fresh processes, one with a limit: medians in us, taken turn by turn."""
-    native, limited = here.start("pairs"), here.start("pairs", limit_mib=8192)
-    times = ([], [])
-    try:
-        for tenant in (native, limited):
+def more_than_the_driver(here, lines, limit_mib, processes):
+    """In so many fresh processes one after the other: for each line a list of (us by the driver's own
+    function, us more by the program's own call), medians over blocks that take turns in the process."""
+    figures = {line: [] for line in lines}
+    for _ in range(processes):
+        tenant = here.start("pairs", limit_mib=limit_mib)
+        try:
             tenant.answer()
-            tenant.ask(line)  # warm
-        for _ in range(rounds):
-            for tenant, kept in zip((native, limited), times):
-                kept.append(tenant.ask(line)["ns"])
-    finally:
-        native.close()
-        limited.close()
-    return [statistics.median(kept) / 1e3 for kept in times]
+            for line in lines:
+                blocks = tenant.ask(line)
+                if 0 in blocks["own"] + blocks["driver"]:
+                    raise place.Trouble(f"{line}: a call failed in the timed loop")
+                more = statistics.median(own - driver for own, driver in zip(blocks["own"], blocks["driver"]))
+                figures[line].append((statistics.median(blocks["driver"]) / 1e3, more / 1e3))
+        finally:
+            tenant.close()
+    return figures
+
+
+def decide(low, high, allowed):
+    """Whether a goal holds, when all of an interval says so; None when it does not decide."""
+    return True if high <= allowed else False if low > allowed else None
 
 
 def p6(here, rows, options):
-    """What calls cost, turn by turn with the same program without a limit."""
-    pairs, rounds, count = (1, 3, 200) if options.small else (7, 5, 500)
-    cases = [("alloc 2 MiB + free", f"alloc {2 * MIB} {count}", 0.5),
-             ("alloc 64 MiB + free", f"alloc {64 * MIB} {count // 5}", 0.5),
-             ("alloc 4 KiB + free", f"alloc 4096 {count}", 0.5),
-             ("async alloc 1 MiB + free", f"async {MIB} {count}", 0.3),
-             ("cuMemGetInfo", f"info 0 {count}", 0.0)]
+    """What calls cost, turn by turn with the driver's own function in the same process.
+
+    Intervals go from the least to the most of the processes: eight of them hold the true median between
+    them in 99 of 100 cases, three in 75. The same without a limit shows what the method itself adds.
+    """
+    processes, blocks, count = (3, 10, 20) if options.small else (8, 40, 25)
+    cases = [(name, f"{call} {blocks} {count}", allowed) for name, call, allowed in (
+        ("alloc 2 MiB + free", f"alloc {2 * MIB}", 0.5), ("alloc 64 MiB + free", f"alloc {64 * MIB}", 0.5),
+        ("alloc 4 KiB + free", "alloc 4096", 0.5), ("async alloc 1 MiB + free", f"async {MIB}", 0.3),
+        ("cuMemGetInfo", "info 0", 0.0))]
+    lines = [line for _, line, _ in cases]
+    limited = more_than_the_driver(here, lines, 8192, processes)
+    without = more_than_the_driver(here, lines, 0, processes)
     for name, line, allowed in cases:
-        # Processes differ from each other by more than what is measured: many pairs of them.
-        both = [difference(here, line, rounds) for _ in range(pairs)]
-        more = statistics.median(after - before for before, after in both)
-        native = [before for before, _ in both]
-        rows.add("P6", f"{name}: native", statistics.median(native), "us")
-        rows.add("P6", f"{name}: native, slowest process less fastest", max(native) - min(native), "us")
-        rows.add("P6", f"{name}: with a limit, more", more, "us", f"<= {allowed}", more <= allowed)
+        for what, values, goal in (("the driver's own", [driver for driver, _ in limited[line]], None),
+                                   ("with a limit, more", [more for _, more in limited[line]], allowed),
+                                   ("without a limit, more", [more for _, more in without[line]], None)):
+            ends = min(values), max(values)
+            rows.add("P6", f"{name}: {what}", statistics.median(values), "us",
+                     "" if goal is None else f"<= {goal}", None if goal is None else decide(*ends, goal), interval=ends)
     times = ([], [])
     for _ in range(3 if options.small else 12):
         times[0].append(here.once("context", "1")["ns"] / 1e6)

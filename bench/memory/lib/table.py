@@ -9,15 +9,18 @@ class Table:
         self.command, self.machine, self.driver = command.strip(), machine, driver
         self.rows = []
 
-    def add(self, part, case, value, unit, goal="", holds=None, is_limit=False):
+    def add(self, part, case, value, unit, goal="", holds=None, is_limit=False, interval=None):
         row = {"id": part, "case": case, "value": round(value, 4), "unit": unit, "goal": goal}
+        if interval:
+            row["low"], row["high"] = (round(end, 4) for end in interval)
         self.rows.append((row, holds, is_limit))
         print("  " + self.line(row, holds), flush=True)
 
     @staticmethod
     def line(row, holds):
         mark = {None: "", True: "ok", False: "MISSED"}[holds]
-        return f"{row['id']:8} {row['case']:64} {row['value']:>12} {row['unit']:5} {row['goal']:10} {mark}"
+        ends = f"{row['low']} to {row['high']}" if "low" in row else ""
+        return f"{row['id']:8} {row['case']:64} {row['value']:>12} {row['unit']:5} {ends:20} {row['goal']:10} {mark}"
 
     def text(self):
         return "\n".join(self.line(row, holds) for row, holds, _ in self.rows)

@@ -4,9 +4,7 @@
 //   fill FAMILY PROCESSES   so many processes make a context, wait for a line on standard input,
 //                           take memory until there is none, and keep it until the next line
 //   local PROCESSES         the same with kernels of growing local memory
-//   pairs                   for each line "alloc BYTES COUNT", "async BYTES COUNT" or "info 0
-//   COUNT"
-//                           the median time of a pair (or call) in nanoseconds
+//   pairs                   what calls cost, for each line on standard input (tenant/pairs.h)
 //   context COUNT           so many fresh processes, one after the other: median time of a context
 //   starts PROCESSES        so many at once: seconds until the last one has a context
 //   kills COUNT PARALLEL LONGEST_MS   processes that allocate at random are killed at random times
@@ -28,6 +26,7 @@
 
 #include "bench/memory/tenant/families.h"
 #include "bench/memory/tenant/kills.h"
+#include "bench/memory/tenant/pairs.h"
 #include "bench/memory/tenant/process.h"
 
 namespace krux::bench {
@@ -124,57 +123,6 @@ int FillInProcesses(int processes, Work work) {
   return 0;
 }
 
-template <typename Call>
-uint64_t MedianOf(int count, Call call) {
-  std::vector<uint64_t> times;
-  for (int i = 0; i < count; ++i) {
-    const uint64_t start = NowNanos();
-    if (call() != CUDA_SUCCESS) return 0;
-    times.push_back(NowNanos() - start);
-  }
-  return Median(std::move(times));
-}
-
-uint64_t TimePairs(const std::string& kind, size_t bytes, int count) {
-  CUdeviceptr address = 0;
-  if (kind == "alloc") {
-    return MedianOf(count, [&] {
-      const CUresult result = cuMemAlloc(&address, bytes);
-      return result == CUDA_SUCCESS ? cuMemFree(address) : result;
-    });
-  }
-  if (kind == "async") {
-    const uint64_t median = MedianOf(count, [&] {
-      const CUresult result = cuMemAllocAsync(&address, bytes, nullptr);
-      return result == CUDA_SUCCESS ? cuMemFreeAsync(address, nullptr) : result;
-    });
-    cuCtxSynchronize();
-    return median;
-  }
-  size_t free_bytes = 0, total_bytes = 0;
-  return MedianOf(count, [&] { return cuMemGetInfo(&free_bytes, &total_bytes); });
-}
-
-int Pairs() {
-  const CUresult made = MakeContext();
-  std::cout << "{\"context\":" << static_cast<int>(made) << "}" << std::endl;
-  // Pools keep what they have, as frameworks set them.
-  CUmemoryPool pool = nullptr;
-  cuuint64_t keep = UINT64_MAX;
-  if (cuDeviceGetDefaultMemPool(&pool, 0) == CUDA_SUCCESS) {
-    cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep);
-  }
-  for (std::string line; std::getline(std::cin, line);) {
-    std::istringstream words(line);
-    std::string kind;
-    size_t bytes = 0;
-    int count = 0;
-    words >> kind >> bytes >> count;
-    std::cout << "{\"ns\":" << TimePairs(kind, bytes, count) << "}" << std::endl;
-  }
-  return 0;
-}
-
 uint64_t TimeContext() {
   int ends[2];
   if (pipe(ends) != 0) return 0;
@@ -241,7 +189,7 @@ int Run(const std::vector<std::string>& words) {
     return FillInProcesses(std::clamp(number(2), 1, 64), [&] { return Fill(*family); });
   }
   if (command == "local") return FillInProcesses(std::clamp(number(1), 1, 64), FillLocal);
-  if (command == "pairs") return Pairs();
+  if (command == "pairs") return TimePairs();
   if (command == "context") return Contexts(number(1));
   if (command == "starts") return Starts(std::clamp(number(1), 1, 256));
   if (command == "kills") return KillAtRandom(number(1), std::clamp(number(2), 1, 64), number(3));
