@@ -145,6 +145,10 @@ TEST_F(Reports, UtilizationIsTheContainersOwn) {
   EXPECT_THAT(Run({"init", "utilization"}), HasSubstr("utilization 0 37"));
 }
 
+TEST_F(Reports, UseOfAllContainersTogetherIsNotShown) {
+  EXPECT_THAT(Run({"init", "engines"}), HasSubstr("engines 4 hidden 4"));
+}
+
 TEST_F(Reports, ASecondCopyOfTheDriverIsRefused) {
   const std::string text = Run({"init", "dlmopen"});
   EXPECT_THAT(text, HasSubstr("dlmopen 0"));

@@ -196,7 +196,8 @@ KRUX_EXPORT NvmlReturn nvmlDeviceGetProcessUtilization(NvmlDevice device,
   return found > room ? kNvmlInsufficientSize : kNvmlSuccess;
 }
 
-// Newer forms of the same questions, and records of other containers' processes.
+// Newer forms of the same questions, records of other containers' processes, and what all
+// containers of the card use together.
 #define KRUX_NOT_SHOWN(name, ...) \
   KRUX_EXPORT NvmlReturn name(__VA_ARGS__) { return kNvmlNotSupported; }
 KRUX_NOT_SHOWN(nvmlDeviceGetProcessesUtilizationInfo, NvmlDevice, void*)
@@ -204,6 +205,18 @@ KRUX_NOT_SHOWN(nvmlDeviceGetRunningProcessDetailList, NvmlDevice, void*)
 KRUX_NOT_SHOWN(nvmlDeviceGetAccountingPids, NvmlDevice, unsigned*, unsigned*)
 KRUX_NOT_SHOWN(nvmlDeviceGetAccountingStats, NvmlDevice, unsigned, void*)
 KRUX_NOT_SHOWN(nvmlDeviceGetSamples, NvmlDevice, int, unsigned long long, int*, unsigned*, void*)
+KRUX_NOT_SHOWN(nvmlDeviceGetEncoderUtilization, NvmlDevice, unsigned*, unsigned*)
+KRUX_NOT_SHOWN(nvmlDeviceGetDecoderUtilization, NvmlDevice, unsigned*, unsigned*)
+KRUX_NOT_SHOWN(nvmlDeviceGetJpgUtilization, NvmlDevice, unsigned*, unsigned*)
+KRUX_NOT_SHOWN(nvmlDeviceGetOfaUtilization, NvmlDevice, unsigned*, unsigned*)
+KRUX_NOT_SHOWN(nvmlDeviceGetEncoderStats, NvmlDevice, unsigned*, unsigned*, unsigned*)
+KRUX_NOT_SHOWN(nvmlDeviceGetFBCStats, NvmlDevice, void*)
+KRUX_NOT_SHOWN(nvmlDeviceGetEncoderSessions, NvmlDevice, unsigned*, void*)
+KRUX_NOT_SHOWN(nvmlDeviceGetFBCSessions, NvmlDevice, unsigned*, void*)
+KRUX_NOT_SHOWN(nvmlDeviceGetDynamicPstatesInfo, NvmlDevice, void*)
+KRUX_NOT_SHOWN(nvmlGpmSampleGet, NvmlDevice, void*)
+KRUX_NOT_SHOWN(nvmlGpmMigSampleGet, NvmlDevice, unsigned, void*)
+KRUX_NOT_SHOWN(nvmlDeviceGetConfComputeProtectedMemoryUsage, NvmlDevice, NvmlMemory*)
 #undef KRUX_NOT_SHOWN
 
 namespace krux::limiter {

@@ -164,6 +164,21 @@ void Utilization() {
   printf("utilization %d %u\n", result, rates.gpu);
 }
 
+// What the whole card's engines do, which is not this program's alone: how many were not supported.
+void EnginesOfTheCard() {
+  void* device = nullptr;
+  void* library = Nvml(&device);
+  int asked = 0, hidden = 0;
+  for (const char* name : {"nvmlDeviceGetEncoderUtilization", "nvmlDeviceGetDecoderUtilization",
+                           "nvmlDeviceGetJpgUtilization", "nvmlDeviceGetOfaUtilization"}) {
+    unsigned percent = 0, period = 0;
+    const auto ask = reinterpret_cast<int (*)(void*, unsigned*, unsigned*)>(dlsym(library, name));
+    ++asked;
+    if (ask(device, &percent, &period) == 3) ++hidden;
+  }
+  printf("engines %d hidden %d\n", asked, hidden);
+}
+
 // A copy of the driver in a namespace of its own.
 void OtherNamespace() {
   void* handle = dlmopen(LM_ID_NEWLM, "libcuda.so.1", RTLD_NOW);
@@ -226,6 +241,8 @@ bool DoMemory(const std::string& command, const std::vector<size_t>& n) {
     NvmlTwo();
   } else if (command == "utilization") {
     Utilization();
+  } else if (command == "engines") {
+    EnginesOfTheCard();
   } else if (command == "dlmopen") {
     OtherNamespace();
   } else {
