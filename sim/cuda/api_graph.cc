@@ -26,17 +26,6 @@ CUresult Instantiate(CUgraphExec* out, CUgraph handle, unsigned long long flags)
   return result;
 }
 
-// A graph launched into a stream that captures becomes a child of the captured one.
-CUresult CaptureLaunch(const GraphExec& exec, krux::sim::Stream* stream) {
-  krux::sim::Work work;
-  work.type = CU_GRAPH_NODE_TYPE_GRAPH;
-  const CUresult result = krux::sim::Enqueue(stream, std::move(work));
-  if (result != CUDA_SUCCESS) return result;
-  const krux::sim::CaptureState state = StateOfCapture(stream);
-  if (state.after.empty()) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-  return SetChild(state.after.back(), *exec.graph) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
 }  // namespace
 
 CUresult CUDAAPI cuGraphCreate(CUgraph* out, unsigned int flags) {
@@ -58,6 +47,7 @@ CUresult CUDAAPI cuGraphClone(CUgraph* out, CUgraph handle) {
   KRUX_SIM_READY();
   Graph* graph = Checked<Graph>(handle);
   if (graph == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (HasMemoryNodes(*graph)) return CUDA_ERROR_NOT_SUPPORTED;
   Graph* copy = CopyGraph(*graph);
   if (copy == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *out = reinterpret_cast<CUgraph>(copy);
@@ -142,8 +132,7 @@ CUresult CUDAAPI cuGraphLaunch(CUgraphExec handle, CUstream stream_handle) {
   krux::sim::Stream* stream = FindStream(stream_handle, context);
   if (exec == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (stream->capture.load() != nullptr) return CaptureLaunch(*exec, stream);
-  if (const CUresult r = CheckLegacyUse(stream); r != CUDA_SUCCESS) return r;
+  if (const CUresult r = CheckNotCapturing(stream); r != CUDA_SUCCESS) return r;
   return LaunchGraph(exec, stream);
 }
 
@@ -238,7 +227,7 @@ CUresult CUDAAPI cuDeviceGetGraphMemAttribute(CUdevice ordinal, CUgraphMem_attri
   auto* number = static_cast<cuuint64_t*>(value);
   switch (attribute) {
     case CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT:
-      *number = use.used;
+      *number = use.reserved;
       return CUDA_SUCCESS;
     case CU_GRAPH_MEM_ATTR_USED_MEM_HIGH:
       *number = use.used_high;

@@ -42,7 +42,11 @@ CUresult AllocateAsync(CUdeviceptr* out, size_t bytes, CUstream handle, Pool* po
   KRUX_SIM_CONTEXT(context);
   Stream* stream = FindStream(handle, context);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (bytes == 0) {
+    *out = 0;
+    return CUDA_SUCCESS;
+  }
   if (stream->capture.load() != nullptr) return CaptureAllocation(stream, bytes, out);
   if (pool == nullptr) pool = krux::sim::CurrentPool(context->device);
   return AllocateFromPool(context, pool, bytes, out);

@@ -217,6 +217,13 @@ void DestroyGraph(Graph* graph) {
   Bury(graph);
 }
 
+bool HasMemoryNodes(const Graph& graph) {
+  std::vector<CUdeviceptr> allocated;
+  std::vector<CUdeviceptr> freed;
+  CollectBlocks(graph, &allocated, &freed);
+  return !allocated.empty() || !freed.empty();
+}
+
 Graph* CopyGraph(const Graph& graph) {
   auto* copy = Make<Graph>();
   std::map<const GraphNode*, GraphNode*> copies;
@@ -252,10 +259,12 @@ CUresult InstantiateGraph(Graph* graph, unsigned long long flags, GraphExec** ou
       CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
   if ((flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
   if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0) return CUDA_ERROR_NOT_SUPPORTED;
+  if (graph->instances.use_count() > 1 && HasMemoryNodes(*graph)) return CUDA_ERROR_NOT_SUPPORTED;
   Graph* copy = CopyGraph(*graph);
   if (copy == nullptr) return CUDA_ERROR_INVALID_VALUE;
   auto* exec = Make<GraphExec>();
   exec->graph = copy;
+  exec->instance = graph->instances;
   exec->flags = flags;
   exec->id = g_next_exec_id.fetch_add(1);
   *out = exec;
@@ -264,6 +273,7 @@ CUresult InstantiateGraph(Graph* graph, unsigned long long flags, GraphExec** ou
 
 void DestroyExec(GraphExec* exec) {
   DestroyGraph(exec->graph);
+  exec->instance.reset();
   Bury(exec);
 }
 
@@ -304,6 +314,17 @@ GraphNode* FindTwin(const Graph& copy, const GraphNode* original) {
     if (GraphNode* inner = FindTwin(*node->child, original)) return inner;
   }
   return nullptr;
+}
+
+GraphNode* NodeOfType(CUgraphNode handle, CUgraphNodeType type) {
+  GraphNode* node = Checked<GraphNode>(handle);
+  return node != nullptr && node->work.type == type ? node : nullptr;
+}
+
+GraphNode* TwinOf(CUgraphExec exec_handle, CUgraphNode handle, CUgraphNodeType type) {
+  GraphExec* exec = Checked<GraphExec>(exec_handle);
+  GraphNode* node = NodeOfType(handle, type);
+  return exec == nullptr || node == nullptr ? nullptr : FindTwin(*exec->graph, node);
 }
 
 }  // namespace krux::sim

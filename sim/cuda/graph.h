@@ -55,6 +55,8 @@ struct Graph : Tagged {
   std::vector<GraphNode*> nodes;
   std::vector<std::pair<UserObject*, unsigned>> user_objects;
   std::vector<Condition*> conditions;
+  // Held by each executable graph made of this one.
+  std::shared_ptr<char> instances = std::make_shared<char>();
 };
 
 struct GraphExec : Tagged {
@@ -62,12 +64,15 @@ struct GraphExec : Tagged {
   Graph* graph = nullptr;  // a sorted copy
   unsigned long long flags = 0;
   uint64_t id = 0;
+  std::shared_ptr<char> instance;
 };
 
 // A copy whose nodes stand in an order in which each comes after what it depends on; null: there is
 // a cycle, which only dependencies added by hand can make.
 Graph* CopyGraph(const Graph& graph);
 void DestroyGraph(Graph* graph);
+// Graphs that allocate or free have one executable graph at a time, and can't be cloned.
+bool HasMemoryNodes(const Graph& graph);
 void DestroyNode(GraphNode* node);
 CUresult InstantiateGraph(Graph* graph, unsigned long long flags, GraphExec** out);
 void DestroyExec(GraphExec* exec);
@@ -76,6 +81,9 @@ CUresult LaunchGraph(GraphExec* exec, Stream* stream);
 CUresult UpdateExec(GraphExec* exec, const Graph& graph, CUgraphExecUpdateResultInfo* info);
 // The twin of a graph's node in an executable graph or a copy, child graphs included; null: none.
 GraphNode* FindTwin(const Graph& copy, const GraphNode* original);
+// Null when the handle is none of a node of this type; TwinOf: or the executable graph has no such.
+GraphNode* NodeOfType(CUgraphNode handle, CUgraphNodeType type);
+GraphNode* TwinOf(CUgraphExec exec, CUgraphNode handle, CUgraphNodeType type);
 // A copy of `child` becomes part of `node`; false: it has a cycle.
 bool SetChild(GraphNode* node, const Graph& child);
 

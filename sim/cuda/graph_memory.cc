@@ -8,50 +8,56 @@
 namespace krux::sim {
 namespace {
 
+constexpr uint64_t kStep = 32 << 20;
+
 struct Block {
   Device* device = nullptr;
   uint64_t bytes = 0;
-  bool is_backed = false;     // the card pays
+  bool is_backed = false;     // has a part of the pool
   bool is_allocated = false;  // after the launches so far
   bool is_forgotten = false;  // the node is gone
+};
+
+struct GraphPool {
+  uint64_t backed = 0;  // bytes of all blocks that have a part of it
+  GraphMemoryUse use;
 };
 
 // Never destroyed: programs call in until they have ended.
 std::mutex g_mutex;  // guards both
 std::map<CUdeviceptr, Block>& g_blocks = *new std::map<CUdeviceptr, Block>;
-std::map<Device*, GraphMemoryUse>& g_use = *new std::map<Device*, GraphMemoryUse>;
+std::map<Device*, GraphPool>& g_pools = *new std::map<Device*, GraphPool>;
+
+uint64_t StepsFor(uint64_t bytes) { return (bytes + kStep - 1) / kStep * kStep; }
 
 // REQUIRES, for these: g_mutex held.
 bool Back(Block* block) {
   if (block->is_backed) return true;
-  if (!block->device->memory().Charge(block->bytes)) return false;
+  GraphPool& pool = g_pools[block->device];
+  const uint64_t needed = StepsFor(pool.backed + block->bytes);
+  GraphMemoryUse& use = pool.use;
+  if (needed > use.reserved) {
+    if (!block->device->memory().Charge(needed - use.reserved)) return false;
+    use.reserved = needed;
+    use.reserved_high = std::max(use.reserved_high, needed);
+    use.used_high = std::max(use.used_high, needed);
+  }
+  pool.backed += block->bytes;
   block->is_backed = true;
-  GraphMemoryUse& use = g_use[block->device];
-  use.reserved += block->bytes;
-  use.reserved_high = std::max(use.reserved_high, use.reserved);
   return true;
 }
 
-void SetAllocated(Block* block, bool is_allocated) {
-  if (block->is_allocated == is_allocated) return;
-  block->is_allocated = is_allocated;
-  GraphMemoryUse& use = g_use[block->device];
-  use.used = is_allocated ? use.used + block->bytes : use.used - block->bytes;
-  use.used_high = std::max(use.used_high, use.used);
-}
-
-void GiveBack(CUdeviceptr address, Block* block) {
+void TakeFrom(CUdeviceptr address, Block* block) {
   if (!block->is_backed) return;
   block->is_backed = false;
-  g_use[block->device].reserved -= block->bytes;
+  g_pools[block->device].backed -= block->bytes;
   block->device->memory().Discard(address, block->bytes);
-  block->device->memory().Refund(block->bytes);
 }
 
 void EraseIfUnused(std::map<CUdeviceptr, Block>::iterator found) {
   Block& block = found->second;
   if (!block.is_forgotten || block.is_allocated) return;
-  GiveBack(found->first, &block);
+  TakeFrom(found->first, &block);
   block.device->memory().Free(found->first);
   g_blocks.erase(found);
 }
@@ -86,10 +92,10 @@ CUresult LaunchGraphBlocks(const std::vector<CUdeviceptr>& allocated,
     if (found->second.is_allocated && !frees_first) return CUDA_ERROR_INVALID_VALUE;
     if (!Back(&found->second)) return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  for (const CUdeviceptr address : allocated) SetAllocated(&g_blocks[address], true);
+  for (const CUdeviceptr address : allocated) g_blocks[address].is_allocated = true;
   for (const CUdeviceptr address : freed) {
     const auto found = g_blocks.find(address);
-    if (found != g_blocks.end()) SetAllocated(&found->second, false);
+    if (found != g_blocks.end()) found->second.is_allocated = false;
   }
   return CUDA_SUCCESS;
 }
@@ -98,21 +104,21 @@ bool FreeGraphBlock(CUdeviceptr address) {
   const std::lock_guard<std::mutex> lock(g_mutex);
   const auto found = g_blocks.find(address);
   if (found == g_blocks.end() || !found->second.is_allocated) return false;
-  SetAllocated(&found->second, false);
+  found->second.is_allocated = false;
   EraseIfUnused(found);
   return true;
 }
 
 GraphMemoryUse GraphMemoryOf(Device* device) {
   const std::lock_guard<std::mutex> lock(g_mutex);
-  return g_use[device];
+  return g_pools[device].use;
 }
 
 void ResetGraphMemoryHigh(Device* device, bool of_used) {
   const std::lock_guard<std::mutex> lock(g_mutex);
-  GraphMemoryUse& use = g_use[device];
+  GraphMemoryUse& use = g_pools[device].use;
   if (of_used) {
-    use.used_high = use.used;
+    use.used_high = use.reserved;
   } else {
     use.reserved_high = use.reserved;
   }
@@ -121,8 +127,13 @@ void ResetGraphMemoryHigh(Device* device, bool of_used) {
 void TrimGraphMemory(Device* device) {
   const std::lock_guard<std::mutex> lock(g_mutex);
   for (auto& [address, block] : g_blocks) {
-    if (block.device == device && !block.is_allocated) GiveBack(address, &block);
+    if (block.device == device && !block.is_allocated) TakeFrom(address, &block);
   }
+  GraphPool& pool = g_pools[device];
+  const uint64_t needed = StepsFor(pool.backed);
+  if (needed >= pool.use.reserved) return;
+  device->memory().Refund(pool.use.reserved - needed);
+  pool.use.reserved = needed;
 }
 
 }  // namespace krux::sim

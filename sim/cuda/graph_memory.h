@@ -1,5 +1,7 @@
 // Memory that belongs to graphs: blocks of allocation nodes. A block has its address from the
-// node's creation on; the card pays for it from the first launch until the memory is trimmed.
+// node's creation on; the card pays for it from the first launch until the memory is trimmed. All
+// blocks of a card lie in one pool that grows in steps of 32 MiB; the driver counts what the pool
+// has as used, whether blocks in it are allocated or not.
 //
 // Thread-safe.
 #ifndef KRUX_SIM_CUDA_GRAPH_MEMORY_H_
@@ -26,9 +28,8 @@ CUresult LaunchGraphBlocks(const std::vector<CUdeviceptr>& allocated,
 bool FreeGraphBlock(CUdeviceptr address);
 
 struct GraphMemoryUse {
-  uint64_t used = 0;
+  uint64_t reserved = 0;  // and used
   uint64_t used_high = 0;
-  uint64_t reserved = 0;
   uint64_t reserved_high = 0;
 };
 GraphMemoryUse GraphMemoryOf(Device* device);

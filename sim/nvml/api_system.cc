@@ -76,8 +76,13 @@ nvmlReturn_t nvmlSystemGetDriverVersion(char* out, unsigned int size) {
   return CopyText(state->data().driver_name, out, size);
 }
 
+// The library's own version: it tells it before its start too.
 nvmlReturn_t nvmlSystemGetNVMLVersion(char* out, unsigned int size) {
-  KRUX_SIM_NVML_STATE(state);
+  krux::sim::SharedState* const state = krux::sim::OpenState();
+  if (state == nullptr) return NVML_ERROR_DRIVER_NOT_LOADED;
+  if (const auto fault = krux::sim::FaultAt(state, __func__); fault.has_value()) {
+    return static_cast<nvmlReturn_t>(*fault);
+  }
   return CopyText(std::string("13.") + state->data().driver_name, out, size);
 }
 

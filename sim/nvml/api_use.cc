@@ -15,21 +15,28 @@ using krux::sim::ProcessUse;
 namespace {
 
 // Fills the caller's list as NVML does: with too little room only the count comes back.
+// `room` is what it asks for at least.
 template <typename Info, typename F>
-nvmlReturn_t Fill(nvmlDevice_t device, unsigned int* count, Info* out, F make) {
+nvmlReturn_t Fill(nvmlDevice_t device, unsigned int* count, Info* out, F make,
+                  unsigned int room = 0) {
   KRUX_SIM_NVML_CARD(device);
   if (count == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   std::vector<ProcessUse> visible = state->Processes(card_index);
   std::erase_if(visible, [](const ProcessUse& use) { return use.pid <= 0; });
   const auto needed = static_cast<unsigned int>(visible.size());
-  const bool has_room = *count >= needed && (out != nullptr || needed == 0);
+  if (*count < needed || (out == nullptr && (needed > 0 || room > 0))) {
+    *count = std::max(needed, room);
+    return NVML_ERROR_INSUFFICIENT_SIZE;
+  }
   *count = needed;
-  if (!has_room) return NVML_ERROR_INSUFFICIENT_SIZE;
   for (const ProcessUse& use : visible) *out++ = make(card, use);
   return NVML_SUCCESS;
 }
 
 constexpr unsigned int kNoInstance = 0xffffffff;
+// An idle H200's library asks for so much room for samples of processes: those that are gone have
+// some too. It writes only what there is.
+constexpr unsigned int kSampleRoom = 72;
 
 nvmlProcessInfo_t ProcessInfo(Card&, const ProcessUse& use) {
   return {static_cast<unsigned int>(use.pid), use.used_bytes, kNoInstance, kNoInstance};
@@ -127,11 +134,14 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device,
                                              nvmlProcessUtilizationSample_t* out,
                                              unsigned int* count, unsigned long long) {
   const auto now = static_cast<unsigned long long>(krux::MonotonicNow() / krux::kMicrosecond);
-  const nvmlReturn_t result = Fill(device, count, out, [now](Card& card, const ProcessUse& use) {
-    const unsigned int percent = krux::sim::SeatPercent(card, use.seat);
-    return nvmlProcessUtilizationSample_t{
-        static_cast<unsigned int>(use.pid), now, percent, percent / 4, 0, 0};
-  });
+  const nvmlReturn_t result = Fill(
+      device, count, out,
+      [now](Card& card, const ProcessUse& use) {
+        const unsigned int percent = krux::sim::SeatPercent(card, use.seat);
+        return nvmlProcessUtilizationSample_t{
+            static_cast<unsigned int>(use.pid), now, percent, percent / 4, 0, 0};
+      },
+      kSampleRoom);
   if (result == NVML_SUCCESS && *count == 0) return NVML_ERROR_NOT_FOUND;
   return result;
 }

@@ -20,15 +20,25 @@ std::atomic<SharedState*> g_current{nullptr};
 // Handles are addresses inside this array, so that foreign ones can be told.
 char g_handles[kMaxCards];
 
+// REQUIRES: g_mutex held.
+SharedState* OpenLocked() {
+  if (g_state == nullptr) {
+    const Result<SharedState*> opened = SharedState::Open(SimFolder());
+    if (opened) g_state = *opened;
+  }
+  return g_state;
+}
+
 }  // namespace
+
+SharedState* OpenState() {
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  return OpenLocked();
+}
 
 nvmlReturn_t InitLibrary() {
   const std::lock_guard<std::mutex> lock(g_mutex);
-  if (g_state == nullptr) {
-    const Result<SharedState*> opened = SharedState::Open(SimFolder());
-    if (!opened) return NVML_ERROR_DRIVER_NOT_LOADED;
-    g_state = *opened;
-  }
+  if (OpenLocked() == nullptr) return NVML_ERROR_DRIVER_NOT_LOADED;
   ++g_initialised;
   g_current.store(g_state);
   return NVML_SUCCESS;

@@ -21,6 +21,8 @@ nvmlReturn_t InitLibrary();
 nvmlReturn_t ShutdownLibrary();
 // Null while not initialised.
 SharedState* LibraryState();
+// The node, initialised or not; null: it can't be opened.
+SharedState* OpenState();
 // KRUX_SIM_TRACE=1 prints what is not there on standard error.
 void TraceRefused(const char* what, const char* name);
 
