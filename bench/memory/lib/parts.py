@@ -2,8 +2,8 @@
 
 import json
 import pathlib
-import re
 import statistics
+import subprocess
 import sys
 import time
 
@@ -13,8 +13,8 @@ from place import MIB
 HERE = pathlib.Path(__file__).resolve().parent
 FAMILIES = {  # allocation unit in MiB; who is judged by the whole card
     "alloc": (2, False), "alloc-small": (2, False), "pitch": (2, False), "managed": (128, True),
-    "async": (32, False), "pool": (32, False), "managed-pool": (128, True), "virtual": (2, False),
-    "array": (2, False), "mipmap": (2, False), "sparse": (2, True), "graph": (32, False),
+    "managed-freed": (128, True), "async": (32, False), "pool": (32, False), "managed-pool": (128, True),
+    "virtual": (2, False), "array": (2, False), "mipmap": (2, False), "sparse": (2, True), "graph": (32, False),
     "captured": (32, False), "module": (2, False), "local": (132, False),
 }
 NOT_SIMULATED = 801
@@ -165,7 +165,6 @@ def programs(here, rows, _options):
     if here.sim:
         print("  not on the simulated card")
         return
-    import subprocess
     for name in ("native", "expandable", "async"):
         words = here.under_limit([sys.executable, str(HERE / "torch_program.py"), name], 8192)
         run = subprocess.run(words, env=here.environment, capture_output=True, text=True, timeout=150, check=False)
@@ -177,12 +176,21 @@ def programs(here, rows, _options):
             wanted = 8192 if what == "total MiB" else None if what == "filled MiB" else 1
             rows.add("programs", f"PyTorch, {name} allocator: {what}", value, "MiB" if wanted != 1 else "",
                      f"= {wanted}" if wanted else "", None if wanted is None else value == wanted)
-    smi = subprocess.run(here.under_limit(["nvidia-smi"], 4096), env=here.environment, capture_output=True, text=True,
-                         timeout=60, check=False)
-    print(smi.stdout + smi.stderr)
-    shown = re.search(r"(\d+)MiB\s*/\s*(\d+)MiB", smi.stdout)
-    rows.add("programs", "nvidia-smi inside: memory of the card", float(shown.group(2)) if shown else -1, "MiB",
-             "= 4096", bool(shown) and shown.group(2) == "4096")
 
 
-ALL = {"P6": p6, "P7": p7, "P8": p8, "starts": p8_starts, "programs": programs}
+def shown(here, rows, _options):
+    """What nvidia-smi and nvitop show inside, with one process that has a context, where they are installed."""
+    limit_mib = 4096
+    words = here.under_limit([sys.executable, str(HERE / "shown_program.py"), str(here.tenant)], limit_mib)
+    run = subprocess.run(words, env=here.environment, capture_output=True, text=True, timeout=60, check=False)
+    print(run.stdout)
+    lines = [line for line in run.stdout.splitlines() if line.startswith("{")]
+    if run.returncode != 0 or not lines:
+        raise place.Trouble(f"shown_program.py: exit {run.returncode}: {run.stderr.strip()[-800:]}")
+    for what, value in json.loads(lines[-1]).items():
+        wanted = {"total MiB": limit_mib, "processes": 1, "own": 1}.get(what.split(": ")[1])
+        holds = None if wanted is None else value == wanted
+        rows.add("shown", what, value, "", f"= {wanted}" if wanted else "", holds)
+
+
+ALL = {"P6": p6, "P7": p7, "P8": p8, "starts": p8_starts, "programs": programs, "shown": shown}

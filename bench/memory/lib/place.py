@@ -26,7 +26,7 @@ class Place:
         for program in (self.tenant, self.krux):
             if not program.exists():
                 raise SystemExit(f"{program} is not there: run scripts/build first")
-        self.folder = tempfile.TemporaryDirectory(prefix="krux-bench-")
+        self.folder = tempfile.TemporaryDirectory(prefix="krux-bench-", ignore_cleanup_errors=True)
         self.environment = dict(os.environ)
         if self.sim:
             self.environment["KRUX_SIM_FOLDER"] = self.folder.name
@@ -46,7 +46,8 @@ class Place:
         return self.under_limit([str(self.tenant), *command], limit_mib)
 
     def under_limit(self, words, limit_mib):
-        run = [str(self.krux), "run", "--gpumem", str(limit_mib)]
+        # With an agent of its own, whatever else runs on this node.
+        run = [str(self.krux), "run", "--run-folder", self.folder.name + "/run", "--gpumem", str(limit_mib)]
         if self.sim:
             run += ["--gpu", "sim"]
         return [*run, "--", *words]

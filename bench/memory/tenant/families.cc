@@ -26,6 +26,17 @@ CUresult Managed(uint64_t bytes) {
   return touched == CUDA_SUCCESS ? cuCtxSynchronize() : touched;
 }
 
+// In the room of one block for each two: the second is taken before the first is freed.
+CUresult ManagedAndFreed(uint64_t bytes) {
+  CUdeviceptr first = 0;
+  CUresult result = cuMemAllocManaged(&first, bytes, CU_MEM_ATTACH_GLOBAL);
+  if (result != CUDA_SUCCESS) return result;
+  result = cuMemsetD8(first, 1, bytes);
+  if (result == CUDA_SUCCESS) result = Managed(bytes);
+  const CUresult freed = cuMemFree(first);
+  return result == CUDA_SUCCESS ? freed : result;
+}
+
 CUresult Async(uint64_t bytes) {
   CUdeviceptr address = 0;
   return cuMemAllocAsync(&address, bytes, nullptr);
@@ -214,6 +225,7 @@ const std::vector<Family>& Families() {
       {"alloc-small", {kMiB / 2}, Linear},
       {"pitch", {64 * kMiB, 2 * kMiB}, Pitch},
       {"managed", {64 * kMiB, 2 * kMiB}, Managed},
+      {"managed-freed", {64 * kMiB, 2 * kMiB}, ManagedAndFreed},
       {"async", {64 * kMiB, 32 * kMiB}, Async},
       {"pool", {64 * kMiB, 32 * kMiB}, OwnPool},
       {"managed-pool", {64 * kMiB, 32 * kMiB}, ManagedPool},
