@@ -27,6 +27,7 @@ constexpr Nanos kFirstHint = 120 * kMicrosecond;  // after the end of a lease th
 constexpr Nanos kWakeAhead = 120 * kMicrosecond;
 constexpr Nanos kLookAhead = 10 * kMicrosecond;
 constexpr Nanos kSpin = 60 * kMicrosecond;
+constexpr Nanos kHintEvery = 500 * kMicrosecond;  // it becomes better as the drain goes on
 constexpr Nanos kLookEvery = 50 * kMicrosecond;
 constexpr uint32_t kMostLooks = 12;
 constexpr Nanos kSoon = 400 * kMicrosecond;  // how long a thread that was woken ahead watches
@@ -322,7 +323,7 @@ void LeaseCard::LookForDrain(LeaseId id, Lease& lease, Nanos now) {
   if (lease.draining == 0) return;
   const Nanos expected = ExpectedDrain(lease, now);
   if (expected > now + kWakeAhead + kLookAhead) {
-    lease.look_again = expected - kWakeAhead;
+    lease.look_again = std::min(expected - kWakeAhead, now + kHintEvery);
     return;
   }
   if (lease.looks++ == 0) {

@@ -25,8 +25,9 @@ struct TimeWindow {
 };
 
 constexpr Nanos kWindowCycle = 80 * kMillisecond;
-// At a window's end work is still in flight: the next window begins that much later.
-constexpr Nanos kWindowGuard = 2 * kMillisecond;
+// Limiters begin nothing that they expect to reach beyond their window. What they have in flight is
+// bounded to some 4 ms, so a quarter of that in error stays inside the guard.
+constexpr Nanos kWindowGuard = 1 * kMillisecond;
 
 // One window for each share, in order, inside [0, kWindowCycle). `fixed` gets its cores and no
 // more; `none` a little; the others the rest, in proportion to their weights. With so many tenants

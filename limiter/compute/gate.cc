@@ -104,10 +104,10 @@ bool Gate::InWindow(uint32_t gpu, Stream* stream, Ticks predicted, Ticks now,
     *until_window = cycle - into;
     return false;
   }
-  const Ticks outstanding = stream == nullptr ? 0 : OutstandingNow(*stream, now);
+  const bool busy = stream != nullptr && OutstandingNow(*stream, now) != 0;
+  const Ticks begin_of_this = busy ? std::max(now, stream->track.expected_done()) : now;
   // Work that would reach into somebody else's window waits, unless it can never fit.
-  if (outstanding + predicted <= width - into || (outstanding == 0 && into < width / 2))
-    return true;
+  if (begin_of_this + predicted <= now + width - into || (!busy && into < width / 2)) return true;
   *until_window = cycle - into;
   return false;
 }
@@ -172,6 +172,13 @@ bool Gate::IsSilent(Ticks now, Ticks since) const {
   return beat != 0 && now > beat + patience && now > since + patience;
 }
 
+// While this thread waits nobody else can tell the keeper when its stream is done.
+void Gate::MarkBehind(Stream* stream) {
+  if (stream == nullptr) return;
+  const LockGuard guard(stream->track.lock());
+  streams_->PutMarkerLocked(*stream);
+}
+
 bool Gate::TryOnce(uint32_t gpu, Stream* stream, Ticks predicted, ThreadWords::Word& word,
                    Wait& wait) {
   const GpuLimits& lease = limits_->gpus[gpu];
@@ -200,6 +207,7 @@ bool Gate::TryOnce(uint32_t gpu, Stream* stream, Ticks predicted, ThreadWords::W
   if (wait.blocked == nullptr) {
     wait.blocked = &account_->Mine(gpu)->blocked;
     wait.blocked->fetch_add(1, std::memory_order_relaxed);
+    MarkBehind(stream);
   }
   if (!lost) SayWant(gpu, lease_word, now);
   Sleep(gpu, lease_word, wait);
@@ -210,13 +218,6 @@ void Gate::EnterSlowly(uint32_t gpu, Stream* stream, Ticks predicted, ThreadWord
   Wait wait;
   wait.since = TicksNow();
   wait.escape_after = kEscapeAfter * millisecond_;
-  const GpuLimits& lease = limits_->gpus[gpu];
-  const uint32_t lease_word = lease.lease_word.load(std::memory_order_acquire);
-  if ((!Held(lease_word) || IsOver(lease)) && stream != nullptr) {
-    // While this thread waits nobody else can tell the keeper when its stream is done.
-    const LockGuard guard(stream->track.lock());
-    streams_->PutMarkerLocked(*stream);
-  }
   while (!TryOnce(gpu, stream, predicted, word, wait)) {
   }
   if (wait.blocked != nullptr) wait.blocked->fetch_sub(1, std::memory_order_relaxed);

@@ -75,6 +75,7 @@ class Gate {
   bool MayEscape(const Stream* stream, Ticks now, Wait& wait);
   void EnterSlowly(uint32_t gpu, Stream* stream, Ticks predicted, ThreadWords::Word& word);
   bool TryOnce(uint32_t gpu, Stream* stream, Ticks predicted, ThreadWords::Word& word, Wait& wait);
+  void MarkBehind(Stream* stream);
   bool WatchUntilSoon(uint32_t gpu, uint32_t lease_word);
   void Sleep(uint32_t gpu, uint32_t lease_word, Wait& wait);
   void SayWant(uint32_t gpu, uint32_t lease_word, Ticks now);

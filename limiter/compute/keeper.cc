@@ -23,7 +23,9 @@ constexpr int64_t kIdleAfter = 100 * kMicro;     // without work: hand the lease
 constexpr int64_t kIdleAfterAlone = 2 * kMilli;  // the same while nobody else waits
 constexpr int64_t kShortestLook = 20 * kMicro;   // while a drain is awaited
 constexpr int64_t kLongestLook = 2 * kMilli;     // while a lease is held
-constexpr int64_t kSpinBelow = 60 * kMicro;      // the end of a drain is waited for without sleep
+// While a drain is awaited: when its end is known to 50 us the card hardly stands idle behind it.
+constexpr int64_t kDrainLook = 100 * kMicro;
+constexpr int64_t kSpinBelow = 60 * kMicro;  // the end of a drain is waited for without sleep
 constexpr int64_t kSpinAtMost = 150 * kMicro;
 constexpr int64_t kReconnectEvery = 100 * kMilli;
 constexpr int kReconnectTimeoutMs = 1000;
@@ -212,7 +214,7 @@ int64_t Keeper::LookAtEndedLease(uint32_t gpu, uint32_t epoch) {
   if (!words_->AllClear()) return kShortestLook / 4;
   if (!AllFinished(gpu, now) && !SpinUntilFinished(gpu, now)) {
     const int64_t left = NanosUntilPredictedDone(gpu, TicksNow());
-    return std::clamp(left - kSpinBelow, kShortestLook, kLongestLook);
+    return std::clamp(left - kSpinBelow, kShortestLook, kDrainLook);
   }
   // A thread may have put a newer epoch here meanwhile: that is another lease.
   uint32_t expected = epoch;

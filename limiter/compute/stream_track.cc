@@ -6,6 +6,8 @@ namespace krux::limiter {
 namespace {
 
 constexpr uint64_t kMicros = 1000;
+// How well the two ends of a span must be known to learn from it: to a quarter of it in all.
+constexpr Ticks kExactPart = 4;
 
 template <typename T>
 void AddTo(std::atomic<T>& value, T delta) {
@@ -37,7 +39,7 @@ void StreamTrack::Begin(const Pace* pace, CostModel* costs, std::atomic<uint64_t
   marker_ = marker;
   put_ = seen_ = marker == nullptr ? 0 : marker->load(std::memory_order_acquire);
   open_ = Batch{};
-  busy_since_ = 0;
+  busy_since_ = uncertainty_ = looked_at_ = 0;
   synchronizing_ = 0;
   outstanding_cost_.store(0, std::memory_order_relaxed);
   outstanding_launches_.store(0, std::memory_order_relaxed);
@@ -51,6 +53,7 @@ Ticks StreamTrack::Record(Cost& cost, Ticks now) {
                               : pace_->unknown;
   if (outstanding_launches() == 0) {
     busy_since_ = now;
+    uncertainty_ = 0;
     last_progress_.store(now, std::memory_order_relaxed);
   }
   if (open_.launches++ == 0) open_.first = now;
@@ -122,24 +125,45 @@ void StreamTrack::Finish(const Batch& batch) {
   SubtractFrom(outstanding_launches_, batch.launches);
 }
 
+// Anew from what was seen last: errors of the predictions must not add up while the stream stays
+// busy. The next marker is not passed before `not_before`.
+void StreamTrack::ExpectFrom(Ticks not_before) {
+  Ticks done = busy_since_;
+  for (uint64_t m = seen_ + 1; m <= put_; ++m) {
+    done = std::max(done, ring_[m % kRing].first) + ring_[m % kRing].cost;
+    if (m == seen_ + 1) done = std::max(done, not_before);
+  }
+  if (open_.launches != 0) done = std::max(done, open_.first) + open_.cost;
+  expected_done_.store(done, std::memory_order_relaxed);
+}
+
 bool StreamTrack::Observe(Ticks now) {
   if (marker_ == nullptr || put_ == seen_) return false;
   const uint64_t value = marker_->load(std::memory_order_acquire);
-  if (value <= seen_ || value > put_) return false;
+  if (value > put_) return false;
+  const Ticks looked_before = looked_at_;
+  looked_at_ = now;
+  if (value <= seen_) {
+    ExpectFrom(now);
+    return false;
+  }
   Ticks predicted = 0;
   for (uint64_t m = seen_ + 1; m <= value; ++m) predicted += ring_[m % kRing].cost;
   const Ticks since = std::max(busy_since_, ring_[(seen_ + 1) % kRing].first);
   const Ticks elapsed = now > since ? now - since : 1;
-  const bool still_busy = value < put_ || open_.launches != 0;
-  LearnFromMarkers(value, predicted, elapsed,
-                   still_busy ? Evidence::kExact : Evidence::kUpperBound);
+  const Ticks unseen = std::min(elapsed, now - std::min(now, looked_before)) / 2;
+  const bool exact = unseen + uncertainty_ <= elapsed / kExactPart;
+  if (exact) {
+    LearnFromMarkers(value, predicted, elapsed - unseen, Evidence::kExact);
+  } else {
+    LearnFromMarkers(value, predicted, elapsed + uncertainty_, Evidence::kUpperBound);
+  }
   for (uint64_t m = seen_ + 1; m <= value; ++m) Finish(ring_[m % kRing]);
   seen_ = value;
-  busy_since_ = now;
+  busy_since_ = now - unseen;
+  uncertainty_ = unseen;
   last_progress_.store(now, std::memory_order_relaxed);
-  // Anew from here: errors of the predictions must not add up while the stream stays busy.
-  expected_done_.store(now + (outstanding_launches() == 0 ? 0 : outstanding_cost()),
-                       std::memory_order_relaxed);
+  ExpectFrom(now);
   return true;
 }
 

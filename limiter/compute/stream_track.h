@@ -5,6 +5,10 @@
 // (cuStreamWriteValue64). The track itself calls no driver: the caller writes the marker and says
 // so.
 //
+// Nobody watches a marker all the time: one that is seen now was passed some time since the look
+// that did not see it. Costs are learned where that time is short against what was measured, so
+// late looks do not stretch them, nor shift the time at which the stream is expected to be done.
+//
 // Thread rule: all methods under lock(), except the ones marked "no lock".
 #ifndef KRUX_LIMITER_COMPUTE_STREAM_TRACK_H_
 #define KRUX_LIMITER_COMPUTE_STREAM_TRACK_H_
@@ -90,6 +94,7 @@ class StreamTrack {
 
   void Finish(const Batch& batch);
   void FinishAll(Ticks now);
+  void ExpectFrom(Ticks not_before);
   void LearnFromMarkers(uint64_t newest, Ticks predicted, Ticks elapsed, Evidence evidence);
   void LearnFrom(const Batch& batch, Ticks predicted, Ticks elapsed, Evidence evidence);
 
@@ -97,11 +102,13 @@ class StreamTrack {
   const Pace* pace_ = nullptr;
   CostModel* costs_ = nullptr;
   std::atomic<uint64_t>* marker_ = nullptr;
-  uint64_t put_ = 0;     // markers written into the stream
-  uint64_t seen_ = 0;    // markers that the GPU has passed
-  Batch open_{};         // behind the last marker
-  Batch ring_[kRing]{};  // batch before marker m at m % kRing
-  Ticks busy_since_ = 0;
+  uint64_t put_ = 0;       // markers written into the stream
+  uint64_t seen_ = 0;      // markers that the GPU has passed
+  Batch open_{};           // behind the last marker
+  Batch ring_[kRing]{};    // batch before marker m at m % kRing
+  Ticks busy_since_ = 0;   // when the last finished work ended, or the first of this began
+  Ticks uncertainty_ = 0;  // of busy_since_, either way
+  Ticks looked_at_ = 0;    // the next marker was not passed then
   uint32_t synchronizing_ = 0;
   std::atomic<uint64_t> issued_{0};
   std::atomic<Ticks> outstanding_cost_{0};

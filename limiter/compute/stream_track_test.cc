@@ -75,6 +75,34 @@ TEST_F(StreamTrackTest, ALateLookDoesNotMakeALaunchLong) {
   EXPECT_LT(kernel_.ticks, 11 * kMicro);
 }
 
+// Four launches of 1 ms, one behind the other; the second's marker is seen 0.9 ms late.
+TEST_F(StreamTrackTest, ALateLookAtABusyStreamTeachesNothing) {
+  costs_->Learn(kernel_, kMilli, Evidence::kExact);
+  for (int i = 0; i < 4; ++i) {
+    track_.Record(kernel_, 0);
+    PutMarker(0);
+  }
+  marker_ = 1;
+  EXPECT_TRUE(track_.Observe(kMilli));
+  marker_ = 2;
+  EXPECT_TRUE(track_.Observe(2 * kMilli + 900 * kMicro));
+  EXPECT_NEAR(static_cast<double>(kernel_.ticks), 1e6, 1e4);
+}
+
+TEST_F(StreamTrackTest, TheEndIsExpectedFromWhenAMarkerWasPassedAndNotFromWhenItWasSeen) {
+  costs_->Learn(kernel_, kMilli, Evidence::kExact);
+  for (int i = 0; i < 3; ++i) {
+    track_.Record(kernel_, 0);
+    PutMarker(0);
+  }
+  EXPECT_FALSE(track_.Observe(800 * kMicro));
+  marker_ = 1;
+  EXPECT_TRUE(track_.Observe(1600 * kMicro));  // passed between the two looks
+  EXPECT_NEAR(static_cast<double>(track_.expected_done()), 3.2e6, 1e4);
+  EXPECT_FALSE(track_.Observe(2300 * kMicro));  // so the second is not done before now
+  EXPECT_NEAR(static_cast<double>(track_.expected_done()), 3.3e6, 1e4);
+}
+
 TEST_F(StreamTrackTest, FinishedNeedsTheMarker) {
   track_.Record(kernel_, 0);
   PutMarker(0);
