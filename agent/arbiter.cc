@@ -142,6 +142,7 @@ void Arbiter::OnDrained(TenantId id, Nanos now) {
   if (tenant == nullptr) return;
   if (tenant->lease != Lease::kEnding && tenant->lease != Lease::kStraggling) return;
   tenant->lease = Lease::kNone;
+  if (!tenant->parked) tenant->usual_drain = (3 * tenant->usual_drain + now - tenant->ended) / 4;
   if (!tenant->parked && !tenant->wants) tenant->lingers_until = now + kLinger;
   tenant->parked = false;
 }

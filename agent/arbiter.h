@@ -9,7 +9,8 @@
 // by t / weight, and the one that is furthest behind comes next. The time from grant to drain is
 // its use, so an overrun is a debt by itself. Idle tenants are not in the queue; they come back
 // level with the others and hoard nothing. `fixed` adds a budget that is filled each period.
-// `none` runs when nobody else wants to. `latency` cuts into the turns of others as long as it is
+// A turn is planned from grant to drain: its lease ends earlier by what the tenant usually has in
+// flight. `none` runs when nobody else wants to. `latency` cuts into the turns of others as long as it is
 // not ahead of its share by more than a cycle.
 //
 // Together (SetTogether): tenants whose gaps let the card stand idle in turns hold it at the same
@@ -51,7 +52,8 @@ class Arbiter {
 
   struct Options {
     Nanos max_gap = 60 * kMillisecond;         // the longest wait of one of two tenants
-    Nanos small_slice = 20 * kMillisecond;     // of the smallest share, where max_gap allows it
+    Nanos small_slice = 24 * kMillisecond;     // of the smallest share, where max_gap allows it;
+                                               // from grant to drain
     Nanos min_slice = 2 * kMillisecond;        // no turn is planned shorter
     Nanos latency_cycle = 20 * kMillisecond;   // the longest cycle while a latency tenant waits
     Nanos ceiling_period = 50 * kMillisecond;  // a second is a whole number of them
@@ -148,6 +150,7 @@ class Arbiter {
     Nanos turn_end = 0;       // of its turn among the others
     Nanos end = 0;            // of the lease: the turn's or the budget's, whichever is first
     Nanos ended = 0;          // when it was taken back
+    Nanos usual_drain = 0;    // from there until its work was done
     Nanos parked_since = 0;
     Nanos charged_until = 0;
     Nanos budget = 0;  // `fixed`: GPU time left in this period; negative: debt

@@ -88,6 +88,36 @@ INSTANTIATE_TEST_SUITE_P(Pairs, SharesHold,
                                             ::testing::Values(ComputePolicy::kBalance,
                                                               ComputePolicy::kFixed)));
 
+struct Pair {
+  uint32_t small;
+  Nanos kernel;
+};
+
+class PairWithQueues : public ::testing::TestWithParam<Pair> {};
+
+// What is in flight when a lease ends is part of the turn: else the smaller tenant overruns its own
+// by so much that the other one needs a turn longer than max_gap to make up for it.
+TEST_P(PairWithQueues, KeepsItsSharesAndNobodyWaitsLong) {
+  const auto [small, kernel] = GetParam();
+  World world;
+  std::vector<World::Id> ids;
+  for (const uint32_t cores : {small, 100 - small}) {
+    ClientPlan plan = Saturating(Balance(cores), kernel);
+    plan.in_flight = std::max(kernel, 3 * kMillisecond);
+    ids.push_back(world.Add(plan));
+  }
+  world.RunUntil(21 * kSecond);
+  EXPECT_NEAR(world.Percent(ids[0], kSecond, 21 * kSecond), small, 0.5);
+  EXPECT_NEAR(world.Percent(ids[1], kSecond, 21 * kSecond), 100 - small, 0.5);
+  for (const auto id : ids) EXPECT_LE(world.client(id).longest_gap, 60 * kMillisecond);
+}
+
+INSTANTIATE_TEST_SUITE_P(Pairs, PairWithQueues,
+                         ::testing::Values(Pair{10, 50 * kMicrosecond}, Pair{10, 2 * kMillisecond},
+                                           Pair{30, 50 * kMicrosecond}, Pair{30, 2 * kMillisecond},
+                                           Pair{50, 50 * kMicrosecond},
+                                           Pair{50, 2 * kMillisecond}));
+
 class CeilingHolds : public ::testing::TestWithParam<std::tuple<uint32_t, Nanos>> {};
 
 TEST_P(CeilingHolds, OfALoneTenant) {

@@ -8,8 +8,12 @@
 namespace krux::agent {
 namespace {
 
-// Part of max_gap that is planned; the rest is for drains and for messages.
+// Part of max_gap that a cycle is planned for, and that a turn which pays debts may have; the rest
+// is for drains that are longer than usual and for messages.
 constexpr double kGapPlanned = 0.8;
+constexpr double kLongestTurn = 0.85;
+// A turn that would be longer by more than this pays a debt that shorter ones could not.
+constexpr double kDebtTurns = 1.5;
 // Who is not more than so many leads ahead has its turn in order; who is, works off a debt.
 constexpr double kModestLeads = 2;
 constexpr double kMostNanos = 1e17;  // three years: far below an overflow
@@ -73,17 +77,17 @@ double Arbiter::Lead(const Field& field) const {
   return cycle * others / (others + 1) / field.weight;
 }
 
-// When the holder's turn, if it began now, would be over.
+// When no launch of the holder's turn, if it began now, may begin any more.
 Nanos Arbiter::Turn(const Tenant& holder, Nanos now) const {
   const Field field = FieldOf(holder, now);
   if (field.others == 0) return kOpenEnd;
-  const double lead = Lead(field);
-  const double behind = field.first_rank - Rank(holder);
-  Nanos turn = ToNanos(holder.weight * (behind + lead));
+  Nanos turn = ToNanos(holder.weight * (field.first_rank - Rank(holder) + Lead(field)));
   // Others that owe little are let in within max_gap and get a shorter turn; who owes much waits.
-  if (behind <= kModestLeads * lead)
-    turn = std::min(turn, ToNanos(kGapPlanned * static_cast<double>(options_.max_gap)));
-  return now + std::max(turn, options_.min_slice);
+  const auto longest = ToNanos(kLongestTurn * static_cast<double>(options_.max_gap));
+  if (static_cast<double>(turn) <= kDebtTurns * static_cast<double>(longest))
+    turn = std::min(turn, longest);
+  turn = std::max(turn, options_.min_slice);
+  return now + std::max({turn - holder.usual_drain, turn / 4, options_.min_slice / 2});
 }
 
 Nanos Arbiter::LeaseEnd(const Tenant& holder, Nanos now) const {

@@ -19,8 +19,9 @@ namespace krux::agent {
 struct ClientPlan {
   Shares shares;
   Nanos kernel = 2 * kMillisecond;
-  Nanos burst = 0;  // GPU time wanted at once; 0 = without end
-  Nanos gap = 0;    // of the host between bursts
+  Nanos in_flight = 0;  // work that is queued behind the kernel that runs
+  Nanos burst = 0;      // GPU time wanted at once; 0 = without end
+  Nanos gap = 0;        // of the host between bursts
   Nanos arrives = 0;
   Nanos leaves = Arbiter::kOpenEnd;
   bool never_drains = false;
@@ -238,7 +239,7 @@ class World {
       }
     }
     if (end == Arbiter::kOpenEnd || client.plan.never_drains) return;
-    const Nanos span = std::max<Nanos>(end - client.first_kernel, 0);
+    const Nanos span = std::max<Nanos>(end - client.first_kernel, 0) + client.plan.in_flight;
     const Nanos kernels = (span + kernel - 1) / kernel;
     Post(std::max(client.first_kernel + kernels * kernel, now_), Event::kStop, id, client.lease);
   }

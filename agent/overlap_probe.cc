@@ -86,18 +86,34 @@ OverlapProbe::Verdict OverlapProbe::Compare(const Rates& together) const {
   return mean >= options_.together_above ? Verdict::kYes : Verdict::kNo;
 }
 
+bool OverlapProbe::GoesBadly(const Rates& together) const {
+  return std::any_of(in_turns_.begin(), in_turns_.end(), [&](const auto& entry) {
+    const auto found = together.find(entry.first);
+    return found == together.end() || found->second < options_.badly_below * entry.second;
+  });
+}
+
+// All of them do less than when together was chosen: perhaps turns would lose less by that.
+bool OverlapProbe::HasSunk(const Rates& together) const {
+  double sum = 0;
+  for (const auto& [id, before] : at_choice_) {
+    const auto found = together.find(id);
+    if (found != together.end()) sum += found->second / before;
+  }
+  return sum < options_.worse * static_cast<double>(at_choice_.size());
+}
+
 bool OverlapProbe::EndTry(const Progress& progress, Nanos now) {
   uint64_t fewest = 0;
   const Rates together = RatesSince(progress, now, &fewest);
   const bool counts = together.size() >= in_turns_.size() && fewest >= options_.least_count;
   const Nanos spent = now - counted_since_;
-  const Verdict verdict = Compare(together);
-  if (counts && spent < options_.together_span && verdict == Verdict::kNo) return SayNo(now);
+  if (counts && spent < options_.together_span && GoesBadly(together)) return SayNo(now);
   if (spent < options_.together_span || (!counts && spent < options_.longest_span)) {
     next_look_ = now + options_.glance;
     return true;
   }
-  if (!counts || verdict != Verdict::kYes) return SayNo(now);
+  if (!counts || Compare(together) != Verdict::kYes) return SayNo(now);
   if (++agreeing_ < kTriesThatAgree) {
     Begin(State::kTurns, progress, now);
     return false;
@@ -109,16 +125,13 @@ bool OverlapProbe::EndTry(const Progress& progress, Nanos now) {
   return true;
 }
 
-// Goes on while everybody still gets about what it got when this was chosen.
+// Goes on while it would be chosen again.
 bool OverlapProbe::Watch(const Progress& progress, Nanos now) {
   uint64_t fewest = 0;
   const Rates rates = RatesSince(progress, now, &fewest);
   if (rates.size() < 2) return StopWatching();
-  bool changed = rates.size() != at_choice_.size() || now >= recheck_at_;
-  for (const auto& [id, before] : at_choice_) {
-    const auto found = rates.find(id);
-    changed |= found == rates.end() || found->second < options_.worse * before;
-  }
+  const bool changed = rates.size() != at_choice_.size() || now >= recheck_at_ ||
+                       Compare(rates) != Verdict::kYes || HasSunk(rates);
   if (changed) {
     agreeing_ = kTriesThatAgree - 1;  // it was right until now: one more yes is enough
     Begin(State::kTurns, progress, now);

@@ -5,8 +5,9 @@
 //
 // Together is chosen when, in two tries one after the other, nobody got less than in turns and all
 // got more on average. Progress is what limiters count (launches); a tenant that lies can only make
-// the others' figures say no. While together the progress is watched, and turns are tried again now
-// and then.
+// the others' figures say no. While together the same is asked of the progress again and again (the
+// hardware serves identical tenants unevenly, now one, now the other: only against turns does that
+// say anything), and turns are tried again now and then.
 //
 // Who calls it: LeaseCard. A pure object: `now` is an argument and never goes backwards.
 // Thread rule: a plain value.
@@ -40,9 +41,10 @@ class OverlapProbe {
     Nanos longest_pause = 32 * kSecond;
     uint64_t least_count = 20;  // launches that make a rate
     double nobody_below = 0.95;
+    double badly_below = 0.6;      // the same for a glance: slices are not even in so short a time
     double together_above = 1.04;  // mean of what each gets, as part of what it got in turns
     double most_each = 1.5;        // one tenant's luck must not decide for all
-    double worse = 0.8;            // progress together fell so far below what it was at the choice
+    double worse = 0.8;            // mean progress together, as part of what it was at the choice
   };
 
   OverlapProbe() = default;
@@ -69,6 +71,8 @@ class OverlapProbe {
   bool EndTry(const Progress& progress, Nanos now);
   bool Watch(const Progress& progress, Nanos now);
   Verdict Compare(const Rates& together) const;
+  bool GoesBadly(const Rates& together) const;
+  bool HasSunk(const Rates& together) const;
   bool SayNo(Nanos now);
   bool StopWatching();
 
