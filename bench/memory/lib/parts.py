@@ -60,6 +60,7 @@ def p7(here, rows, options):
     """Every family, 1 and 4 processes racing: never over the limit, and all of it usable."""
     card = here.card()
     chosen = options.families.split(",") if options.families else list(FAMILIES)
+    failed = 0
     for family in chosen:
         for processes in (1, 4):
             limit_mib = 2048 if here.sim else 4096 if processes == 1 else 6144
@@ -71,13 +72,17 @@ def p7(here, rows, options):
                 over, missing, errors = fill(here, card, family, processes, limit_mib)
             except place.Trouble as trouble:
                 print(f"  P7 {case}: {trouble}", file=sys.stderr, flush=True)
+                failed += 1
                 continue
             if errors:
                 print(f"  P7 {case}: ended by error {sorted(errors)}", file=sys.stderr, flush=True)
                 if NOT_SIMULATED in errors and here.sim:
                     continue
+                failed += 1
             rows.add("P7", case + ": over the limit", over, "MiB", "<= 0", over <= 0, is_limit=True)
             rows.add("P7", case + ": missing of what must be usable", missing, "MiB", "<= 0", missing <= 0)
+    if failed:
+        raise place.Trouble(f"{failed} cases did not end as they should")
 
 
 def more_than_the_driver(here, lines, limit_mib, processes):
