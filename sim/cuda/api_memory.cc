@@ -8,6 +8,7 @@
 #include "sim/cuda/graph_memory.h"
 #include "sim/cuda/memory.h"
 #include "sim/cuda/pool.h"
+#include "sim/cuda/shared_hold.h"
 #include "sim/cuda/vmm.h"
 
 using krux::sim::Allocation;
@@ -20,6 +21,7 @@ using krux::sim::TheHostMemory;
 CUresult CUDAAPI cuMemGetInfo_v2(size_t* free, size_t* total) {
   KRUX_SIM_CONTEXT(context);
   Device* device = context->device;
+  krux::sim::RefundUnused();
   if (free != nullptr) *free = device->state()->FreeMemory(device->card_index());
   if (total != nullptr) *total = device->card().usable_bytes();
   return CUDA_SUCCESS;
@@ -84,7 +86,7 @@ CUresult CUDAAPI cuMemFree_v2(CUdeviceptr address) {
       return allocation.device->memory().Free(address);
     case MemoryKind::kPool:
       SynchronizeContext(context);
-      return krux::sim::FreePoolBlock(allocation);
+      return krux::sim::ForgetPoolBlock(allocation);
     case MemoryKind::kGraph:
       SynchronizeContext(context);
       return krux::sim::FreeGraphBlock(address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;

@@ -66,7 +66,7 @@ CUresult PoolAttribute(Pool* pool, CUmemPool_attribute attribute, void* value) {
       *number = pool->reserved_high;
       break;
     case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
-      *number = pool->used;
+      *number = pool->used + pool->forgotten;
       break;
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
       *number = pool->used_high;
@@ -200,7 +200,7 @@ CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute 
       return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
       if (number != 0) return CUDA_ERROR_INVALID_VALUE;
-      pool->used_high = pool->used;
+      pool->used_high = pool->used + pool->forgotten;
       return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
     case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:

@@ -65,7 +65,9 @@ CUresult CUDAAPI cuStreamCreateWithPriority(CUstream* out, unsigned int flags, i
   KRUX_SIM_CONTEXT(context);
   if (out == nullptr || (flags & ~unsigned{CU_STREAM_NON_BLOCKING}) != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  *out = reinterpret_cast<CUstream>(CreateStream(context, flags, std::clamp(priority, -5, 0)));
+  Stream* stream = CreateOwnStream(context, flags, std::clamp(priority, -5, 0));
+  if (stream == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  *out = reinterpret_cast<CUstream>(stream);
   return CUDA_SUCCESS;
 }
 

@@ -10,6 +10,7 @@
 #include "sim/cuda/driver.h"
 #include "sim/cuda/ipc.h"
 #include "sim/cuda/memory.h"
+#include "sim/cuda/shared_hold.h"
 #include "sim/cuda/vmm.h"
 
 using krux::sim::Device;
@@ -47,7 +48,8 @@ Handle* CheckedHandle(CUmemGenericAllocationHandle handle) {
 // REQUIRES: g_mutex held.
 void Drop(Handle* handle) {
   if (--handle->references > 0) return;
-  if (handle->pays) handle->device->memory().Refund(handle->bytes);
+  krux::UniqueFd file = std::move(handle->file);
+  if (handle->pays) krux::sim::RefundWhenUnused(handle->device, handle->bytes, std::move(file));
   krux::sim::Bury(handle);
 }
 
@@ -318,6 +320,7 @@ CUresult CUDAAPI cuMemExportToShareableHandle(void* out, CUmemGenericAllocationH
   if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || !handle->file.valid()) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+  if (!krux::sim::MarkExported(handle->file)) return CUDA_ERROR_OPERATING_SYSTEM;
   const int fd = fcntl(handle->file.get(), F_DUPFD_CLOEXEC, 0);
   if (fd < 0) return CUDA_ERROR_OPERATING_SYSTEM;
   *static_cast<int*>(out) = fd;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "sim/cuda/driver.h"
 #include "sim/cuda/memory.h"
@@ -67,13 +68,15 @@ void Deactivate(Context* context) {
     streams.swap(context->streams);
   }
   context->legacy = nullptr;
+  context->made_streams = 0;
   context->blocking_streams.store(0);
   context->legacy_used.store(false);
   for (Stream* stream : streams) Bury(stream);
   Device* device = context->device;
   device->memory().FreeAllOf(context);
   TheHostMemory().FreeAllOf(context);
-  device->memory().Refund(device->card().context_bytes + context->local_memory_bytes.exchange(0));
+  device->memory().Refund(device->card().context_bytes + context->local_memory_bytes.exchange(0) +
+                          std::exchange(context->stream_bytes, 0));
 }
 
 }  // namespace

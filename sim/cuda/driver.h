@@ -100,6 +100,8 @@ struct Context : Tagged {
   Stream* legacy = nullptr;
   std::atomic<int> blocking_streams{0};  // besides the legacy one
   std::atomic<bool> legacy_used{false};  // so that others need not look while it never was
+  size_t made_streams = 0;               // alive, besides the legacy one
+  uint64_t stream_bytes = 0;  // that the card gave for the most that were there at a time
   size_t limits[CU_LIMIT_MAX] = {};
   std::atomic<CUfunc_cache> cache_config{CU_FUNC_CACHE_PREFER_NONE};
   std::atomic<uint64_t> local_memory_bytes{0};  // grown by launches; shrinks at destruction
@@ -187,6 +189,8 @@ void ForgetContext(Context* context);  // from this thread's stack
 // context. Null: invalid.
 Stream* FindStream(CUstream handle, Context* context);
 Stream* CreateStream(Context* context, unsigned flags, int priority);
+// The same for a stream of the program's or a thread's, which takes memory. Null: the card is full.
+Stream* CreateOwnStream(Context* context, unsigned flags, int priority);
 void DestroyStream(Stream* stream);
 
 // Puts an operation into a stream, after what the legacy stream's rules ask for.

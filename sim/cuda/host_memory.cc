@@ -134,6 +134,24 @@ void HostMemory::FreeAllOf(Context* context) {
   }
 }
 
+bool HostMemory::TakeManaged(Device* device, uint64_t bytes) {
+  constexpr uint64_t kStep = 128 << 20;
+  uint64_t& spare = spare_[device];
+  if (bytes > spare) {
+    const uint64_t missing = bytes - spare;
+    uint64_t taken = (missing + kStep - 1) / kStep * kStep;
+    SharedState* state = device->state();
+    if (!state->TakeManaged(device->card_index(), device->seat(), taken)) {
+      // A card without room for a whole step gives what is needed.
+      taken = missing;
+      if (!state->TakeManaged(device->card_index(), device->seat(), taken)) return false;
+    }
+    spare += taken;
+  }
+  spare -= bytes;
+  return true;
+}
+
 // The whole allocation moves; where the card has no room it stays on the host, as the real driver
 // would move other pages out instead.
 void HostMemory::TouchOnDevice(CUdeviceptr address) {
@@ -143,9 +161,7 @@ void HostMemory::TouchOnDevice(CUdeviceptr address) {
   Allocation& allocation = *found;
   Device* device = allocation.device;
   const uint64_t bytes = RoundToChunk(allocation.bytes);
-  if (device->state()->TakeManaged(device->card_index(), device->seat(), bytes)) {
-    allocation.charged = bytes;
-  }
+  if (TakeManaged(device, bytes)) allocation.charged = bytes;
 }
 
 }  // namespace krux::sim

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "sim/cuda/shared_hold.h"
 #include "sim/cuda/vmm.h"
 
 namespace krux::sim {
@@ -43,6 +44,7 @@ DeviceMemory::DeviceMemory(Device* device) : device_(device) {
 }
 
 bool DeviceMemory::Charge(uint64_t bytes) {
+  RefundUnused();
   return device_->state()->TakeMemory(device_->card_index(), device_->seat(), bytes);
 }
 

@@ -140,16 +140,19 @@ class HostMemory {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (Allocation* allocation = FindLocked(address)) change(*allocation);
   }
-  // Managed memory that a device touches moves onto its card.
+  // Managed memory that a device touches moves onto its card. The driver takes the card's memory in
+  // steps of 128 MiB and keeps what is left of them for the process's next managed memory.
   void TouchOnDevice(CUdeviceptr address);
 
  private:
   void Release(const Allocation& allocation);
-  // REQUIRES: mutex_ held.
+  // REQUIRES: mutex_ held, for both.
   Allocation* FindLocked(CUdeviceptr address);
+  bool TakeManaged(Device* device, uint64_t bytes);
 
-  mutable std::mutex mutex_;
+  mutable std::mutex mutex_;  // guards the rest
   std::map<CUdeviceptr, Allocation> allocations_;
+  std::map<Device*, uint64_t> spare_;  // taken for managed memory, not in use
 };
 HostMemory& TheHostMemory();
 

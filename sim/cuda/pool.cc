@@ -31,7 +31,7 @@ bool Pool::Take(uint64_t bytes) {
     reserved_high = std::max(reserved_high, reserved);
   }
   used += bytes;
-  used_high = std::max(used_high, used);
+  used_high = std::max(used_high, used + forgotten);
   ++live;
   return true;
 }
@@ -110,6 +110,16 @@ CUresult FreePoolBlock(const Allocation& allocation) {
     Bury(pool);
   }
   return CUDA_SUCCESS;
+}
+
+CUresult ForgetPoolBlock(const Allocation& allocation) {
+  {
+    const std::lock_guard<std::mutex> lock(allocation.pool->mutex);
+    allocation.pool->forgotten += allocation.bytes;
+  }
+  const CUresult result = FreePoolBlock(allocation);
+  TrimPools(allocation.device);
+  return result;
 }
 
 CUresult AllocateFromPool(Context* context, Pool* pool, uint64_t bytes, CUdeviceptr* out) {

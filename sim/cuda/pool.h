@@ -19,6 +19,7 @@ struct Pool : Tagged {
   bool is_shareable = false;
   std::mutex mutex;  // guards the rest
   uint64_t used = 0;
+  uint64_t forgotten = 0;  // freed by cuMemFree, which the driver goes on counting as used
   uint64_t used_high = 0;
   uint64_t reserved = 0;
   uint64_t reserved_high = 0;
@@ -35,6 +36,8 @@ struct Pool : Tagged {
 
 CUresult AllocateFromPool(Context* context, Pool* pool, uint64_t bytes, CUdeviceptr* out);
 CUresult FreePoolBlock(const Allocation& allocation);
+// The same by cuMemFree, not in a stream.
+CUresult ForgetPoolBlock(const Allocation& allocation);
 
 Pool* DefaultPool(Device* device);
 // The pool that cuMemAllocAsync uses on a device now.

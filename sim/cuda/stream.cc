@@ -3,6 +3,7 @@
 
 #include "sim/cuda/capture.h"
 #include "sim/cuda/driver.h"
+#include "sim/cuda/memory.h"
 #include "sim/cuda/thread_state.h"
 
 namespace krux::sim {
@@ -16,7 +17,8 @@ Stream* PerThreadStream(Context* context) {
   ThreadState& thread = ThisThread();
   if (thread.stream_context == context->id) return thread.stream;
   Stream*& stream = streams[context->id];
-  if (stream == nullptr) stream = CreateStream(context, 0, 0);
+  if (stream == nullptr) stream = CreateOwnStream(context, 0, 0);
+  if (stream == nullptr) return nullptr;  // another time, when the card has room
   thread.stream_context = context->id;
   thread.stream = stream;
   return stream;
@@ -42,7 +44,32 @@ std::unique_ptr<std::vector<MarkPtr>> LegacyRule(Stream* stream) {
   return marks->empty() ? nullptr : std::move(marks);
 }
 
+// What so many streams take on an H200 (1 to 256 measured): 512 KiB and 48 KiB each, in chunks of
+// 2 MiB for either. The context has the first 512 KiB and the first chunk for the others.
+uint64_t StreamBytes(size_t streams) {
+  constexpr size_t kLargePerChunk = 4;
+  constexpr size_t kSmallPerChunk = 42;
+  if (streams == 0) return 0;
+  const size_t large = (streams - 1 + kLargePerChunk - 1) / kLargePerChunk;
+  const size_t small = (streams + kSmallPerChunk - 1) / kSmallPerChunk - 1;
+  return (large + small) * kChunkBytes;
+}
+
 }  // namespace
+
+Stream* CreateOwnStream(Context* context, unsigned flags, int priority) {
+  {
+    const std::lock_guard<std::mutex> lock(context->mutex);
+    // Memory of streams that are gone is for the next ones.
+    const uint64_t needed = StreamBytes(context->made_streams + 1);
+    if (needed > context->stream_bytes) {
+      if (!context->device->memory().Charge(needed - context->stream_bytes)) return nullptr;
+      context->stream_bytes = needed;
+    }
+    ++context->made_streams;
+  }
+  return CreateStream(context, flags, priority);
+}
 
 Stream* CreateStream(Context* context, unsigned flags, int priority) {
   Stream* stream = Make<Stream>();
@@ -69,6 +96,7 @@ void DestroyStream(Stream* stream) {
   {
     const std::lock_guard<std::mutex> lock(context->mutex);
     context->streams.erase(stream);
+    --context->made_streams;
     if (stream->is_blocking()) context->blocking_streams.fetch_sub(1);
   }
   // The real driver returns at once and lets the work run on; here the work keeps its queue, so the
