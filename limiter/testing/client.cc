@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "limiter/testing/client_memory.h"
+#include "limiter/testing/client_sharing.h"
 
 namespace {
 
@@ -346,7 +347,7 @@ void Do(const std::string& command, const std::vector<size_t>& n, const std::str
     const Alloc alloc = FindAlloc(word);
     Say("door", alloc == nullptr ? CUDA_ERROR_NOT_FOUND : alloc(&p, size_t{1} << 50));
     printf("wrapped %d\n", alloc == &cuMemAlloc);
-  } else if (!DoMemory(command, n)) {
+  } else if (!DoMemory(command, n) && !DoSharing(command, n, word)) {
     printf("unknown %s\n", command.c_str());
   }
   fflush(stdout);

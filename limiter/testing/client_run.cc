@@ -105,10 +105,11 @@ bool Client::ReadUntil(const std::string& text, int seconds) {
   return true;
 }
 
-std::array<uint8_t, 16> SimulatedUuid(const std::string& sim_folder) {
+std::array<uint8_t, 16> SimulatedUuid(const std::string& sim_folder, unsigned card) {
   ClientOptions options;
   options.sim_folder = sim_folder;
   options.preload = false;
+  options.more_environment = {"CUDA_VISIBLE_DEVICES=" + std::to_string(card)};
   Client client(options, {"init", "uuid"});
   const std::string text = client.ReadAll();
   std::array<uint8_t, 16> uuid{};

@@ -35,6 +35,8 @@ class Client {
   std::string ReadAll(int seconds = 30);
   // Until the text appears in what was read so far.
   bool ReadUntil(const std::string& text, int seconds = 30);
+  // What was read so far.
+  const std::string& text() const { return text_; }
   void Kill();
   // Ends a "wait" command.
   void Continue();
@@ -47,8 +49,8 @@ class Client {
   std::string text_;
 };
 
-// The UUID of the simulated card, as the driver gives it without the limiter.
-std::array<uint8_t, 16> SimulatedUuid(const std::string& sim_folder);
+// The UUID of a simulated card, as the driver gives it without the limiter.
+std::array<uint8_t, 16> SimulatedUuid(const std::string& sim_folder, unsigned card = 0);
 
 }  // namespace krux::limiter
 
