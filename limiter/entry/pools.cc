@@ -27,16 +27,16 @@ CUresult AllocateFromPool(CUdeviceptr* address, size_t bytes, CUmemoryPool pool,
   }
   const uint32_t current = self.devices.CurrentGpu();
   if (current == Devices::kNotGranted || pool == nullptr || address == nullptr) return call();
-  const uint32_t gpu = self.pools.GpuOf(pool, current);
-  if (gpu == Pools::kOnHost) return call();
+  const Pools::Place place = self.pools.PlaceOf(pool, current);
+  if (place.gpu == Pools::kOnHost) return call();
   uint64_t growth = 0;
-  if (!self.pools.BeforeAllocation(pool, gpu, bytes, &growth)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!self.pools.BeforeAllocation(pool, place, bytes, &growth)) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUresult result = call();
-  const bool fits = self.pools.AfterAllocation(pool, gpu, growth);
+  const bool fits = self.pools.AfterAllocation(pool, place.gpu, growth);
   if (result != CUDA_SUCCESS || fits) return result;
   Real().cuMemFreeAsync(*address, stream);
   *address = 0;
-  self.pools.TrimAll(gpu);
+  self.pools.TrimAll(place.gpu);
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 

@@ -224,7 +224,7 @@ TEST_F(DriverMemory, ManagedPoolStaysChargedByTheMostThatItHad) {
   const auto pool = reinterpret_cast<CUmemoryPool>(64);
   pools_.OnCreate(pool, {0, true});
   uint64_t growth = 0;
-  ASSERT_TRUE(pools_.BeforeAllocation(pool, 0, 100 * kMebibyte, &growth));
+  ASSERT_TRUE(pools_.BeforeAllocation(pool, {0, true}, 100 * kMebibyte, &growth));
   card.pool_reserved = 128 * kMebibyte;
   ASSERT_TRUE(pools_.AfterAllocation(pool, 0, growth));
   card.pool_reserved = 0;
@@ -306,7 +306,7 @@ TEST_F(DriverMemory, PoolIsTrimmedBeforeARefusal) {
   const auto pool = reinterpret_cast<CUmemoryPool>(64);
   pools_.OnCreate(pool, {0, false});
   uint64_t growth = 0;
-  ASSERT_TRUE(pools_.BeforeAllocation(pool, 0, 960 * kMebibyte, &growth));
+  ASSERT_TRUE(pools_.BeforeAllocation(pool, {0, false}, 960 * kMebibyte, &growth));
   card.pool_reserved = 960 * kMebibyte;
   ASSERT_TRUE(pools_.AfterAllocation(pool, 0, growth));
   EXPECT_FALSE(account_.Charge(0, 500 * kMebibyte));
@@ -320,7 +320,7 @@ TEST_F(DriverMemory, PoolOfAnotherProcessOrOfTheHostIsNotCharged) {
   card.pool_reserved = 960 * kMebibyte;
   pools_.SettleAll();
   EXPECT_EQ(used(), 0U);
-  EXPECT_EQ(pools_.GpuOf(pool, 0), Pools::kOnHost);
+  EXPECT_EQ(pools_.PlaceOf(pool, 0).gpu, Pools::kOnHost);
 }
 
 }  // namespace

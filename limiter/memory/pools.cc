@@ -17,27 +17,20 @@ uint64_t KeyOf(CUmemoryPool pool) { return reinterpret_cast<uint64_t>(pool); }
 
 }  // namespace
 
-bool Pools::IsManaged(CUmemoryPool pool) {
-  const LockGuard guard(lock_);
-  const Pool* row = pools_.Find(KeyOf(pool));
-  return row != nullptr && row->place.is_managed;
+bool Pools::Grow(Place place, uint64_t bytes) {
+  return place.is_managed ? managed_->Grow(place.gpu, bytes) : account_->Charge(place.gpu, bytes);
 }
 
-bool Pools::Grow(uint32_t gpu, bool is_managed, uint64_t bytes) {
-  return is_managed ? managed_->Grow(gpu, bytes) : account_->Charge(gpu, bytes);
-}
-
-bool Pools::BeforeAllocation(CUmemoryPool pool, uint32_t gpu, uint64_t bytes, uint64_t* growth) {
-  const bool is_managed = IsManaged(pool);
+bool Pools::BeforeAllocation(CUmemoryPool pool, Place place, uint64_t bytes, uint64_t* growth) {
   *growth = PoolGrowth(bytes);
-  if (Grow(gpu, is_managed, *growth)) return true;
+  if (Grow(place, *growth)) return true;
   *growth = 0;
   const uint64_t reserved = Attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
   const uint64_t used = Attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
   if (used <= reserved && reserved - used >= bytes && bytes != 0) return true;
-  TrimAll(gpu);
+  TrimAll(place.gpu);
   *growth = PoolGrowth(bytes);
-  return Grow(gpu, is_managed, *growth);
+  return Grow(place, *growth);
 }
 
 bool Pools::AfterAllocation(CUmemoryPool pool, uint32_t gpu, uint64_t growth) {
@@ -82,10 +75,10 @@ void Pools::OnCreate(CUmemoryPool pool, Place place) {
   if (row != nullptr && !row->known) *row = Pool{0, place, true};
 }
 
-uint32_t Pools::GpuOf(CUmemoryPool pool, uint32_t current) {
+Pools::Place Pools::PlaceOf(CUmemoryPool pool, uint32_t current) {
   const LockGuard guard(lock_);
   const Pool* row = pools_.Find(KeyOf(pool));
-  return row == nullptr ? current : row->place.gpu;
+  return row == nullptr ? Place{current, false} : row->place;
 }
 
 void Pools::SettleAll() {

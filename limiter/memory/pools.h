@@ -24,24 +24,25 @@ class Pools {
   constexpr Pools(Account* account, ManagedMemory* managed)
       : account_(account), managed_(managed) {}
 
-  // Before an allocation of `bytes`: charges what the pool may grow by, trims all pools of the GPU
-  // when that does not fit, and says in *growth what was charged (0 when the pool seems to have
-  // room). False: out of memory.
-  bool BeforeAllocation(CUmemoryPool pool, uint32_t gpu, uint64_t bytes, uint64_t* growth);
-  // After it, whether it succeeded or not: false when the pool grew by more than was charged and
-  // that does not fit; the caller then frees the allocation.
-  bool AfterAllocation(CUmemoryPool pool, uint32_t gpu, uint64_t growth);
-
   // kOnHost: the pool's memory is the host's or another process's, and not charged.
   static constexpr uint32_t kOnHost = UINT32_MAX;
   struct Place {
     uint32_t gpu;
     bool is_managed;
   };
+
+  // Before an allocation of `bytes`: charges what the pool may grow by, trims all pools of the GPU
+  // when that does not fit, and says in *growth what was charged (0 when the pool seems to have
+  // room). False: out of memory.
+  bool BeforeAllocation(CUmemoryPool pool, Place place, uint64_t bytes, uint64_t* growth);
+  // After it, whether it succeeded or not: false when the pool grew by more than was charged and
+  // that does not fit; the caller then frees the allocation.
+  bool AfterAllocation(CUmemoryPool pool, uint32_t gpu, uint64_t growth);
+
   // A pool that the program has made or asked for. One that is known keeps its place.
   void OnCreate(CUmemoryPool pool, Place place);
-  // The GPU that the pool's memory is on; `current` for a pool that is not known.
-  uint32_t GpuOf(CUmemoryPool pool, uint32_t current);
+  // Where the pool's memory is; on the GPU `current` for a pool that is not known.
+  Place PlaceOf(CUmemoryPool pool, uint32_t current);
 
   // Memory was given back to some pool: what pools reserve may shrink at the next synchronize.
   void NoteFree() { shrinking_.store(true, std::memory_order_relaxed); }
@@ -64,8 +65,7 @@ class Pools {
     bool known;
   };
 
-  bool Grow(uint32_t gpu, bool is_managed, uint64_t bytes);
-  bool IsManaged(CUmemoryPool pool);
+  bool Grow(Place place, uint64_t bytes);
   bool SettleManagedLocked(Pool* row, uint64_t reserved, uint64_t ahead);
   bool SettleOne(CUmemoryPool pool, uint32_t gpu, uint64_t ahead);
 
