@@ -7,7 +7,8 @@
 //   // the destructor clears the word
 //
 // Open gate: one atomic exchange, a look at the lease word (and at the TSC where the lease has an
-// end), a lock of the stream's track; behind the driver's call nothing but a plain store. Closed
+// end, or a batch begins), a lock of the stream's track; behind the driver's call nothing but a
+// plain store. Closed
 // gate: wait on the lease word, which the agent wakes.
 //
 // Without an agent the leases are void and the windows of the limits page count (pages.h).
@@ -109,7 +110,7 @@ class Admission {
     gate.Enter(gpu, stream, predicted);
     if (stream == nullptr) return;
     const LockGuard guard(stream->track.lock());
-    predicted_ = stream->track.Record(cost, TicksNow());
+    predicted_ = stream->track.Record(cost, stream->track.WantsTime() ? TicksNow() : 0);
     wants_marker_ = stream->track.WantsMarker();
   }
   ~Admission() {

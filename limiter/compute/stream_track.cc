@@ -40,6 +40,7 @@ void StreamTrack::Begin(const Pace* pace, CostModel* costs, std::atomic<uint64_t
   put_ = seen_ = marker == nullptr ? 0 : marker->load(std::memory_order_acquire);
   open_ = Batch{};
   busy_since_ = uncertainty_ = looked_at_ = 0;
+  tail_issued_ = UINT64_MAX;
   synchronizing_ = 0;
   outstanding_cost_.store(0, std::memory_order_relaxed);
   outstanding_launches_.store(0, std::memory_order_relaxed);
@@ -199,7 +200,12 @@ bool StreamTrack::Finished(Ticks now) {
   Observe(now);
   if (outstanding_launches() == 0) return true;
   if (put_ != seen_ || synchronizing_ != 0) return false;
-  if (now < expected_done() + open_.cost / 4 + pace_->tail_slack) return false;
+  // When the last launch was issued is not known: not later than this look.
+  if (tail_issued_ != issued()) {
+    tail_issued_ = issued();
+    tail_done_ = now + open_.cost + open_.cost / 4 + pace_->tail_slack;
+  }
+  if (now < tail_done_) return false;
   Abandon();
   return true;
 }

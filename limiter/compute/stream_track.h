@@ -29,7 +29,7 @@ struct Pace {
   Ticks per_marker = 0;  // predicted work after which a marker is put
   Ticks tail_slack = 0;  // certainty added to the prediction of an unmarked tail
   Ticks exact_from = 0;  // a synchronized span at least this long is exact evidence
-  static constexpr uint32_t kLaunchesPerMarker = 128;
+  static constexpr uint32_t kLaunchesPerMarker = 256;
 
   static Pace At(const TickRate& rate);
 };
@@ -41,8 +41,10 @@ class StreamTrack {
   // Makes the track a new stream's. `marker` is where the GPU writes, nullptr: no markers here.
   void Begin(const Pace* pace, CostModel* costs, std::atomic<uint64_t>* marker);
 
-  // A launch is about to be given to the driver. Returns what it is expected to take.
+  // A launch is about to be given to the driver. Returns what it is expected to take. Reading the
+  // clock is half of what a launch costs here, so only the first launch behind a marker needs it.
   Ticks Record(Cost& cost, Ticks now);
+  bool WantsTime() const { return open_.launches == 0; }
   // The driver refused it.
   void TakeBack(Cost& cost, Ticks predicted);
   // Whether the launches since the last marker want one now.
@@ -63,7 +65,7 @@ class StreamTrack {
   void EndSynchronize(uint64_t issued_before, Ticks now, bool certain = true);
 
   // Whether all work is done: certain by markers and synchronizes; for an unmarked tail by its
-  // predicted time and a slack.
+  // predicted time and a slack, from the first look that saw all of it.
   bool Finished(Ticks now);
   // The context is gone, and all work with it.
   void Abandon();
@@ -102,13 +104,15 @@ class StreamTrack {
   const Pace* pace_ = nullptr;
   CostModel* costs_ = nullptr;
   std::atomic<uint64_t>* marker_ = nullptr;
-  uint64_t put_ = 0;       // markers written into the stream
-  uint64_t seen_ = 0;      // markers that the GPU has passed
-  Batch open_{};           // behind the last marker
-  Batch ring_[kRing]{};    // batch before marker m at m % kRing
-  Ticks busy_since_ = 0;   // when the last finished work ended, or the first of this began
-  Ticks uncertainty_ = 0;  // of busy_since_, either way
-  Ticks looked_at_ = 0;    // the next marker was not passed then
+  uint64_t put_ = 0;          // markers written into the stream
+  uint64_t seen_ = 0;         // markers that the GPU has passed
+  Batch open_{};              // behind the last marker
+  Batch ring_[kRing]{};       // batch before marker m at m % kRing
+  Ticks busy_since_ = 0;      // when the last finished work ended, or the first of this began
+  Ticks uncertainty_ = 0;     // of busy_since_, either way
+  Ticks looked_at_ = 0;       // the next marker was not passed then
+  uint64_t tail_issued_ = 0;  // at the look that saw the unmarked tail as it is now,
+  Ticks tail_done_ = 0;       // and when that should be done
   uint32_t synchronizing_ = 0;
   std::atomic<uint64_t> issued_{0};
   std::atomic<Ticks> outstanding_cost_{0};

@@ -115,7 +115,20 @@ TEST_F(StreamTrackTest, AnUnmarkedTailIsFinishedByItsTime) {
   costs_->Learn(kernel_, 40 * kMicro, Evidence::kExact);
   track_.Record(kernel_, 0);
   EXPECT_FALSE(track_.Finished(100 * kMicro));
-  EXPECT_TRUE(track_.Finished(200 * kMicro));
+  EXPECT_FALSE(track_.Finished(240 * kMicro));
+  EXPECT_TRUE(track_.Finished(260 * kMicro));
+}
+
+// The clock is read for the first of them only: the last may have been issued just now.
+TEST_F(StreamTrackTest, AnUnmarkedTailThatGrewIsNotFinished) {
+  costs_->Learn(kernel_, 40 * kMicro, Evidence::kExact);
+  EXPECT_TRUE(track_.WantsTime());
+  track_.Record(kernel_, kMilli);
+  EXPECT_FALSE(track_.WantsTime());
+  EXPECT_FALSE(track_.Finished(kMilli));
+  track_.Record(kernel_, 0);
+  EXPECT_FALSE(track_.Finished(10 * kMilli));
+  EXPECT_TRUE(track_.Finished(11 * kMilli));
 }
 
 TEST_F(StreamTrackTest, NothingIsFinishedWhileSomebodyWaitsForIt) {

@@ -5,7 +5,7 @@
 
 namespace krux::limiter {
 
-thread_local ThreadWords::Word* ThreadWords::mine_ = nullptr;
+constinit thread_local ThreadWords::Word* ThreadWords::mine_ = nullptr;
 
 void ThreadWords::Init() {
   if (words_ == nullptr) words_ = static_cast<Word*>(MapPages(kWords * sizeof(Word)));

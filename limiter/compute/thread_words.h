@@ -61,7 +61,7 @@ class ThreadWords {
   Word& Take();
   static void OnThreadExit(void* word);
 
-  static thread_local Word* mine_;
+  static constinit thread_local Word* mine_;
   Word* words_ = nullptr;
   Word shared_;
   std::atomic<size_t> used_{0};  // words below this index may be in use

@@ -70,7 +70,7 @@ Problem OpenPagesLocked() {
 
 }  // namespace
 
-thread_local bool EntryGuard::inside_ = false;
+constinit thread_local bool EntryGuard::inside_ = false;
 
 Process& Self() { return self; }
 

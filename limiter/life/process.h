@@ -91,7 +91,7 @@ class EntryGuard {
   bool active() const { return active_; }
 
  private:
-  static thread_local bool inside_;
+  static constinit thread_local bool inside_;
   bool active_;
 };
 
