@@ -41,6 +41,9 @@ CUresult Launch(CUfunction handle, const LaunchShape& shape, CUstream stream_han
   if (const CUresult r = krux::sim::GrowLocalMemory(context, function->local_bytes);
       r != CUDA_SUCCESS)
     return r;
+  if (function->uses_heap) {
+    if (const CUresult r = krux::sim::TakeHeap(context); r != CUDA_SUCCESS) return r;
+  }
   if (stream->capture.load(std::memory_order_relaxed) != nullptr || function->computes != nullptr) {
     return krux::sim::Enqueue(stream, KernelWork(context, handle, shape, parameters, packed));
   }

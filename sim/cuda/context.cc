@@ -34,7 +34,7 @@ CUresult Activate(Context* context) {
   if (const CUresult result = device->Attach(); result != CUDA_SUCCESS) return result;
   if (device->engine().is_lost()) return CUDA_ERROR_DEVICE_UNAVAILABLE;
   if (const CUresult fault = device->fault.load(); fault != CUDA_SUCCESS) return fault;
-  if (!device->memory().Charge(device->card().context_bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!device->TakeContextMemory()) return CUDA_ERROR_OUT_OF_MEMORY;
   context->id = g_next_id.fetch_add(1);
   SetDefaultLimits(context);
   context->legacy = CreateStream(context, 0, 0);
@@ -75,7 +75,9 @@ void Deactivate(Context* context) {
   Device* device = context->device;
   device->memory().FreeAllOf(context);
   TheHostMemory().FreeAllOf(context);
-  device->memory().Refund(device->card().context_bytes + context->local_memory_bytes.exchange(0) +
+  device->ReturnContextMemory();
+  device->memory().Refund(context->local_memory_bytes.exchange(0) +
+                          context->heap_bytes.exchange(0) +
                           std::exchange(context->stream_bytes, 0));
 }
 

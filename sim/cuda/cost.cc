@@ -101,6 +101,17 @@ CUresult GrowLocalMemory(Context* context, size_t bytes_per_thread) {
   return CUDA_SUCCESS;
 }
 
+CUresult TakeHeap(Context* context) {
+  if (context->heap_bytes.load(std::memory_order_relaxed) != 0) return CUDA_SUCCESS;
+  constexpr uint64_t kBeside = 2 << 20;  // what an H200 took more than the limit says
+  const std::lock_guard<std::mutex> lock(context->mutex);
+  if (context->heap_bytes.load() != 0) return CUDA_SUCCESS;
+  const uint64_t bytes = RoundToChunk(context->limits[CU_LIMIT_MALLOC_HEAP_SIZE]) + kBeside;
+  if (!context->device->memory().Charge(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  context->heap_bytes.store(bytes);
+  return CUDA_SUCCESS;
+}
+
 constexpr uint64_t kMostLocal = 512 * 1024;  // of a thread
 
 bool IsValidLaunch(const LaunchShape& shape, const Function& function) {

@@ -154,6 +154,10 @@ void ReadSymbols(const Elf& elf, const Elf64_Shdr& table, Found* found, Image* o
   Elf64_Sym symbol;
   for (uint32_t i = 0; ReadAt(contents, i * sizeof symbol, &symbol); ++i) {
     const std::string_view name = elf.TextAt(table.sh_link, symbol.st_name);
+    if (symbol.st_shndx == SHN_UNDEF) {
+      out->calls_malloc |= name == "malloc";
+      out->calls_printf |= name == "vprintf";
+    }
     if (name.empty() || symbol.st_shndx == SHN_UNDEF || symbol.st_shndx >= elf.sections().size()) {
       continue;
     }

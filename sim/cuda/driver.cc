@@ -106,6 +106,7 @@ CUresult InitDriver() {
     Devices().push_back(std::make_unique<Device>(g_state, ordinal, card));
   }
   if (Devices().empty()) return CUDA_ERROR_NO_DEVICE;
+  for (const auto& device : Devices()) device->Open();
   // A forked child has the parent's seat but none of its threads: as with the real driver, CUDA
   // does not work in it.
   pthread_atfork(nullptr, nullptr, [] { g_phase.store(Phase::kForked); });
@@ -128,17 +129,43 @@ Device::Device(SharedState* state, int ordinal, uint32_t card)
 
 Device::~Device() = default;
 
+// REQUIRES: attach_mutex_ held.
+bool Device::ClaimSeat() {
+  if (has_seat_) return true;
+  const Result<uint32_t> seat = state_->ClaimSeat(card_);
+  if (!seat) return false;
+  seat_ = *seat;
+  has_seat_ = true;
+  state_->TakeUnlisted(card_, seat_, card().process_unlisted_bytes);
+  return true;
+}
+
+void Device::Open() {
+  const std::lock_guard<std::mutex> lock(attach_mutex_);
+  if (card().health.lost.load() == 0) ClaimSeat();
+}
+
+bool Device::TakeContextMemory() {
+  if (!memory().Charge(card().context_bytes)) return false;
+  if (state_->TakeUnlisted(card_, seat_, card().context_unlisted_bytes)) return true;
+  memory().Refund(card().context_bytes);
+  return false;
+}
+
+void Device::ReturnContextMemory() {
+  memory().Refund(card().context_bytes);
+  state_->ReturnUnlisted(card_, seat_, card().context_unlisted_bytes);
+}
+
 CUresult Device::Attach() {
   const std::lock_guard<std::mutex> lock(attach_mutex_);
   if (is_attached()) return CUDA_SUCCESS;
   if (card().health.lost.load() != 0 || card().health.needs_reset.load() != 0) {
     return CUDA_ERROR_DEVICE_UNAVAILABLE;
   }
-  const Result<uint32_t> seat = state_->ClaimSeat(card_);
-  if (!seat) return CUDA_ERROR_DEVICE_UNAVAILABLE;
+  if (!ClaimSeat()) return CUDA_ERROR_DEVICE_UNAVAILABLE;
   auto memory = std::make_unique<DeviceMemory>(this);
   if (!memory->is_valid()) return CUDA_ERROR_OUT_OF_MEMORY;
-  seat_ = *seat;
   memory_ = std::move(memory);
   engine_ = std::make_unique<Engine>(state_, card_, seat_);
   is_attached_.store(true, std::memory_order_release);

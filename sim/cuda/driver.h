@@ -106,6 +106,7 @@ struct Context : Tagged {
   std::atomic<CUfunc_cache> cache_config{CU_FUNC_CACHE_PREFER_NONE};
   std::atomic<uint64_t> local_memory_bytes{0};  // grown by launches; shrinks at destruction
   std::atomic<size_t> local_bytes_per_thread{0};
+  std::atomic<uint64_t> heap_bytes{0};  // of kernels that call malloc; 0 until the first launch
   // What the CUDA runtime keeps in a context (export_tables.cc).
   struct Stored {
     void* value = nullptr;
@@ -130,8 +131,15 @@ class Device {
   Engine& engine() { return *engine_; }
   DeviceMemory& memory() { return *memory_; }
 
+  // What a context costs, listed under the process and not; all or nothing.
+  bool TakeContextMemory();
+  void ReturnContextMemory();
+
   bool is_attached() const { return is_attached_.load(std::memory_order_acquire); }
-  // Takes a seat on the card; called before the first context. Idempotent.
+  // Takes a seat on the card, and what cuInit costs there. A card that has none left is met again
+  // by Attach.
+  void Open();
+  // Makes the card ready for contexts; called before the first one. Idempotent.
   CUresult Attach();
 
   // A kernel's fault is the end of all contexts that the process has on the card, and of those it
@@ -153,7 +161,10 @@ class Device {
   SharedState* state_;
   int ordinal_;
   uint32_t card_;
+  bool ClaimSeat();
+
   std::mutex attach_mutex_;
+  bool has_seat_ = false;
   std::atomic<bool> is_attached_{false};  // the rest is there
   uint32_t seat_ = 0;
   std::unique_ptr<Engine> engine_;

@@ -54,7 +54,7 @@ void HostMemory::Release(const Allocation& allocation) {
   munmap(reinterpret_cast<void*>(allocation.address), allocation.bytes);
   if (allocation.charged > 0) {
     Device* device = allocation.device;
-    device->state()->ReturnManaged(device->card_index(), device->seat(), allocation.charged);
+    device->state()->ReturnUnlisted(device->card_index(), device->seat(), allocation.charged);
   }
 }
 
@@ -141,10 +141,10 @@ bool HostMemory::TakeManaged(Device* device, uint64_t bytes) {
     const uint64_t missing = bytes - spare;
     uint64_t taken = (missing + kStep - 1) / kStep * kStep;
     SharedState* state = device->state();
-    if (!state->TakeManaged(device->card_index(), device->seat(), taken)) {
+    if (!state->TakeUnlisted(device->card_index(), device->seat(), taken)) {
       // A card without room for a whole step gives what is needed.
       taken = missing;
-      if (!state->TakeManaged(device->card_index(), device->seat(), taken)) return false;
+      if (!state->TakeUnlisted(device->card_index(), device->seat(), taken)) return false;
     }
     spare += taken;
   }

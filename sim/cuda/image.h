@@ -43,6 +43,9 @@ struct Image {
   int binary_version = 0;  // that the code runs on
   std::vector<ImageFunction> functions;
   std::vector<ImageGlobal> globals;
+  // Functions of the driver's that it links to what calls them.
+  bool calls_malloc = false;
+  bool calls_printf = false;
 };
 
 // Reads what suits a card of compute capability `capability` (90 for 9.0) into *out, adding to what

@@ -20,6 +20,9 @@ struct LaunchShape {
 // a thread took 1848 MiB, which is (8192 - 1024) bytes for each of 132 x 2048 threads.
 // CUDA_ERROR_OUT_OF_MEMORY.
 CUresult GrowLocalMemory(Context* context, size_t bytes_per_thread);
+// The heap of kernels that call malloc: taken at the first launch of one in a context, as large as
+// the context's limit then says. CUDA_ERROR_OUT_OF_MEMORY.
+CUresult TakeHeap(Context* context);
 bool IsValidLaunch(const LaunchShape& shape, const Function& function);
 // The values behind `extra`: CU_LAUNCH_PARAM_BUFFER_POINTER, pointer, ..., CU_LAUNCH_PARAM_END.
 const void* PackedParameters(void** extra);

@@ -158,9 +158,10 @@ void DeviceMemory::Slab::Give(uint64_t offset, uint64_t bytes) {
   holes[offset] = bytes;
 }
 
-CUresult DeviceMemory::AllocateSmall(uint64_t bytes, CUdeviceptr* address) {
+CUresult DeviceMemory::AllocateSmall(uint64_t bytes, SlabsOf slabs, CUdeviceptr* address) {
   const uint64_t block = RoundTo(bytes, kSmallestBlock);
   for (auto& [start, slab] : slabs_) {
+    if (slab.whose != slabs) continue;
     const uint64_t offset = slab.Take(block);
     if (offset == kChunkBytes) continue;
     *address = start + offset;
@@ -170,12 +171,13 @@ CUresult DeviceMemory::AllocateSmall(uint64_t bytes, CUdeviceptr* address) {
   const CUdeviceptr start = TakeRange(kChunkBytes, kChunkBytes);
   Slab& slab = slabs_[start];
   slab.holes[0] = kChunkBytes;
+  slab.whose = slabs;
   *address = start + slab.Take(block);
   return CUDA_SUCCESS;
 }
 
 CUresult DeviceMemory::Allocate(Context* context, uint64_t bytes, MemoryKind kind,
-                                CUdeviceptr* address) {
+                                CUdeviceptr* address, SlabsOf slabs) {
   const std::lock_guard<std::mutex> lock(mutex_);
   Allocation allocation;
   allocation.bytes = bytes;
@@ -183,7 +185,7 @@ CUresult DeviceMemory::Allocate(Context* context, uint64_t bytes, MemoryKind kin
   allocation.context = context;
   allocation.device = device_;
   if (bytes <= kLargestSmall) {
-    const CUresult result = AllocateSmall(bytes, &allocation.address);
+    const CUresult result = AllocateSmall(bytes, slabs, &allocation.address);
     if (result != CUDA_SUCCESS) return result;
   } else {
     if (bytes > span_) return CUDA_ERROR_OUT_OF_MEMORY;

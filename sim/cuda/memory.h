@@ -33,6 +33,9 @@ constexpr uint64_t RoundToChunk(uint64_t bytes) {
 
 struct Pool;
 
+// Variables of modules and what programs allocate lie in slabs apart.
+enum class SlabsOf { kPrograms, kModules };
+
 enum class MemoryKind { kLinear, kPool, kArray, kReserved, kGraph, kImported, kManaged, kHost };
 
 struct Allocation {
@@ -59,7 +62,8 @@ class DeviceMemory {
 
   // Takes memory from the card and an address for it; CUDA_ERROR_OUT_OF_MEMORY when the card is
   // full.
-  CUresult Allocate(Context* context, uint64_t bytes, MemoryKind kind, CUdeviceptr* address);
+  CUresult Allocate(Context* context, uint64_t bytes, MemoryKind kind, CUdeviceptr* address,
+                    SlabsOf slabs = SlabsOf::kPrograms);
   // An address range that takes no memory of its own: pool blocks, VMM reservations.
   CUresult Reserve(Context* context, uint64_t bytes, uint64_t alignment, MemoryKind kind,
                    Pool* pool, CUdeviceptr* address);
@@ -98,13 +102,14 @@ class DeviceMemory {
   struct Slab {
     std::map<uint64_t, uint64_t> holes;  // offset, length
     size_t live = 0;
+    SlabsOf whose = SlabsOf::kPrograms;
     // The offset of the first hole that is long enough, taken; kChunkBytes: there is none.
     uint64_t Take(uint64_t bytes);
     void Give(uint64_t offset, uint64_t bytes);
   };
 
   // REQUIRES: mutex_ held.
-  CUresult AllocateSmall(uint64_t bytes, CUdeviceptr* address);
+  CUresult AllocateSmall(uint64_t bytes, SlabsOf slabs, CUdeviceptr* address);
   void FreeSmall(const Allocation& allocation);
   CUdeviceptr TakeRange(uint64_t bytes, uint64_t alignment);
   void GiveRange(CUdeviceptr address, uint64_t bytes);

@@ -38,6 +38,7 @@ struct Function : Tagged, ImageFunction {
   Nanos base_cost = 0;
   uint64_t picoseconds_per_unit = 0;
   uint32_t cost_parameter = 0;
+  bool uses_heap = false;                 // its module calls malloc
   const NamedKernel* computes = nullptr;  // null: takes time, does nothing
 };
 

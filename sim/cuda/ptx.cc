@@ -438,6 +438,8 @@ CUresult ReadPtx(std::string_view text, int capability, Image* out) {
   for (const std::string& name : external) {
     is_valid &= IsBuiltIn(name) || called.count(name) == 0;
   }
+  out->calls_malloc |= external.count("malloc") > 0 && called.count("malloc") > 0;
+  out->calls_printf |= external.count("vprintf") > 0 && called.count("vprintf") > 0;
   for (size_t i = first_function; i < out->functions.size(); ++i) {
     out->functions[i].constant_bytes = constant_bytes;
   }

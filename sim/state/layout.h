@@ -18,7 +18,7 @@
 
 namespace krux::sim {
 
-constexpr uint64_t kStateMagic = 0x344d495358554b52;  // "RKUXSIM4", little endian
+constexpr uint64_t kStateMagic = 0x354d495358554b52;  // "RKUXSIM5", little endian
 constexpr uint32_t kMaxCards = 16;
 constexpr uint32_t kMaxKernelCosts = 64;
 constexpr uint32_t kXidLog = 64;
@@ -37,8 +37,8 @@ struct KernelCost {
 struct alignas(128) Seat {
   std::atomic<uint64_t> used_bytes;     // granted memory, as NVML attributes it to the process
   std::atomic<uint64_t> pending_bytes;  // asked for now: counts against others until it is decided
-  std::atomic<uint64_t>
-      managed_bytes;              // resident managed memory: on the card, in no process figure
+  // On the card, in no process's figure: managed memory, and what the driver keeps for itself.
+  std::atomic<uint64_t> unlisted_bytes;
   std::atomic<uint64_t> busy_ns;  // time with a kernel on the card, since the seat was taken
   std::atomic<uint64_t> window_start_ns;  // utilisation: start of the current window (monotonic)
   std::atomic<uint64_t> window_busy_ns;   // busy_ns at that start
@@ -111,11 +111,13 @@ struct Card {
   uint32_t pci_bus;
   uint32_t threads_per_multiprocessor;
   uint32_t unused;
-  uint64_t context_bytes;     // memory cost of a context
-  int64_t slice_ns;           // TurnRules
-  int64_t drain_switch_ns;    //
-  int64_t preempt_switch_ns;  //
-  int64_t launch_ns;          // a kernel that finds its stream empty starts that much later
+  uint64_t context_bytes;           // memory cost of a context
+  uint64_t context_unlisted_bytes;  // what it costs beside that, in no process's figure
+  uint64_t process_unlisted_bytes;  // the same of cuInit
+  int64_t slice_ns;                 // TurnRules
+  int64_t drain_switch_ns;          //
+  int64_t preempt_switch_ns;        //
+  int64_t launch_ns;                // a kernel that finds its stream empty starts that much later
   std::atomic<uint64_t> stranger_bytes;  // memory taken outside of CUDA (krux-sim take)
   CardFacts facts;
   CardHealth health;

@@ -15,13 +15,17 @@ struct Totals {
   uint64_t pending = 0;
 };
 
+// A card does not give its last memory: an H200 that was filled with blocks down to 2 MiB kept 3
+// MiB.
+constexpr uint64_t kKept = 2 << 20;
+
 Totals AddUp(Card& card) {
   Totals totals;
   totals.granted = card.stranger_bytes.load();
   for (Seat& seat : card.seats) {
     // Pending first: a grant that is just being moved counts twice rather than not at all.
     totals.pending += seat.pending_bytes.load();
-    totals.granted += seat.used_bytes.load() + seat.managed_bytes.load();
+    totals.granted += seat.used_bytes.load() + seat.unlisted_bytes.load();
   }
   return totals;
 }
@@ -33,18 +37,19 @@ bool SharedState::Take(uint32_t card_index, uint32_t seat_index, uint64_t bytes,
   const std::lock_guard<std::mutex> guard(mutex_);
   Card& card = state_->cards[card_index];
   Seat& seat = card.seats[seat_index];
-  if (bytes > card.usable_bytes()) return false;
+  if (card.usable_bytes() < kKept || bytes > card.usable_bytes() - kKept) return false;
+  const uint64_t most = card.usable_bytes() - kKept;
   constexpr int kTries = 200;
   for (int attempt = 0; attempt < kTries; ++attempt) {
     seat.pending_bytes.store(bytes);
     const Totals totals = AddUp(card);
-    if (totals.granted + totals.pending <= card.usable_bytes()) {
+    if (totals.granted + totals.pending <= most) {
       (seat.*account).fetch_add(bytes);
       seat.pending_bytes.store(0);
       return true;
     }
     seat.pending_bytes.store(0);
-    if (totals.granted + bytes > card.usable_bytes()) return false;
+    if (totals.granted + bytes > most) return false;
     // Another asks at this moment; the lower seat tries again sooner.
     std::this_thread::sleep_for(std::chrono::microseconds(1 + seat_index * (attempt + 1)));
   }
@@ -68,16 +73,16 @@ bool SharedState::TakeMemory(uint32_t card, uint32_t seat, uint64_t bytes) {
   return TakeOrRelease(card, seat, bytes, &Seat::used_bytes);
 }
 
-bool SharedState::TakeManaged(uint32_t card, uint32_t seat, uint64_t bytes) {
-  return TakeOrRelease(card, seat, bytes, &Seat::managed_bytes);
+bool SharedState::TakeUnlisted(uint32_t card, uint32_t seat, uint64_t bytes) {
+  return TakeOrRelease(card, seat, bytes, &Seat::unlisted_bytes);
 }
 
 void SharedState::ReturnMemory(uint32_t card, uint32_t seat, uint64_t bytes) {
   state_->cards[card].seats[seat].used_bytes.fetch_sub(bytes);
 }
 
-void SharedState::ReturnManaged(uint32_t card, uint32_t seat, uint64_t bytes) {
-  state_->cards[card].seats[seat].managed_bytes.fetch_sub(bytes);
+void SharedState::ReturnUnlisted(uint32_t card, uint32_t seat, uint64_t bytes) {
+  state_->cards[card].seats[seat].unlisted_bytes.fetch_sub(bytes);
 }
 
 uint64_t SharedState::UsedMemory(uint32_t card) {

@@ -30,6 +30,10 @@ constexpr uint32_t kAda = 8;
 constexpr uint32_t kHopper = 9;
 constexpr uint32_t kMegabyte = 1 << 20;
 
+// What an H200 loses to cuInit and to a context beside what the process is charged for.
+constexpr uint64_t kProcessUnlisted = 13 * kMiB / 4;
+constexpr uint64_t kContextUnlisted = 89 * kMiB / 16;
+
 // Memory and context cost of the H200 are measured with driver 580; the other rows carry data-sheet
 // figures, and the attributes that CUDA documents for their compute capability.
 const Model kModels[] = {
@@ -347,6 +351,8 @@ Status FillState(const NodeOptions& options, State* state) {
     card.preempt_switch_ns = kH200Time.preempt_switch;
     card.launch_ns = kLaunch;
     card.context_bytes = model.context_mib * kMiB;
+    card.context_unlisted_bytes = kContextUnlisted;
+    card.process_unlisted_bytes = kProcessUnlisted;
   }
   state->card_count = options.gpus;
   state->driver_version = 13000;

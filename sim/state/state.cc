@@ -65,6 +65,7 @@ bool IsSane(const Card& card) {
   return IsText(card.name) && IsText(card.facts.key) && IsText(card.facts.part_number) &&
          IsText(card.facts.vbios) && card.memory_bytes <= kMostMemory &&
          card.reserved_bytes <= card.memory_bytes && card.context_bytes <= kMostMemory &&
+         card.context_unlisted_bytes <= kMostMemory && card.process_unlisted_bytes <= kMostMemory &&
          card.multiprocessors > 0 && card.multiprocessors <= 4096 && card.compute_major < 100 &&
          card.compute_minor < 10 && card.threads_per_multiprocessor > 0 &&
          card.threads_per_multiprocessor <= 4096 && card.pci_bus < 256 && card.numa_node < 8 &&
@@ -185,7 +186,7 @@ void SharedState::ClearSeat(uint32_t card, uint32_t index) {
   Seat& seat = state_->cards[card].seats[index];
   seat.pending_bytes.store(0);
   seat.used_bytes.store(0);
-  seat.managed_bytes.store(0);
+  seat.unlisted_bytes.store(0);
   CardShare share(&state_->cards[card]);
   if (share.Read().IsBusy(index)) share.Leave(index, Now());
   seat.percent.store(0);

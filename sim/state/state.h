@@ -81,12 +81,12 @@ class SharedState {
 
   // Takes `bytes` for a seat of this process if the card has them; all or nothing.
   bool TakeMemory(uint32_t card, uint32_t seat, uint64_t bytes);
-  // The same for resident managed memory, which no process figure shows.
-  bool TakeManaged(uint32_t card, uint32_t seat, uint64_t bytes);
+  // The same for memory that no process's figure shows.
+  bool TakeUnlisted(uint32_t card, uint32_t seat, uint64_t bytes);
   void ReturnMemory(uint32_t card, uint32_t seat, uint64_t bytes);
-  void ReturnManaged(uint32_t card, uint32_t seat, uint64_t bytes);
+  void ReturnUnlisted(uint32_t card, uint32_t seat, uint64_t bytes);
 
-  uint64_t UsedMemory(uint32_t card);  // all processes, managed memory and strangers
+  uint64_t UsedMemory(uint32_t card);  // all processes, what is in no figure, and strangers
   uint64_t FreeMemory(uint32_t card);
 
   // Frees seats whose processes are gone; returns how many.

@@ -107,7 +107,7 @@ class Victim {
 void CheckSum(SharedState* node) {
   const Card& card = node->card(0);
   uint64_t sum = 0;
-  for (const Seat& seat : card.seats) sum += seat.used_bytes.load() + seat.managed_bytes.load();
+  for (const Seat& seat : card.seats) sum += seat.used_bytes.load() + seat.unlisted_bytes.load();
   EXPECT_LE(sum, card.memory_bytes);
 }
 
@@ -135,7 +135,7 @@ TEST_F(KillTest, TheDeadLeaveNothingAndBlockNobody) {
   const Card& card = Node().card(0);
   for (const Seat& seat : card.seats) {
     EXPECT_EQ(seat.own_pid.load(), 0U);
-    EXPECT_EQ(seat.used_bytes.load() + seat.pending_bytes.load() + seat.managed_bytes.load(), 0U);
+    EXPECT_EQ(seat.used_bytes.load() + seat.pending_bytes.load() + seat.unlisted_bytes.load(), 0U);
   }
   EXPECT_EQ(Node().FreeMemory(0), card.memory_bytes);
   EXPECT_TRUE(Node().Processes(0).empty());
