@@ -9,6 +9,7 @@
 #include <string>
 
 #include "sim/cuda/image.h"
+#include "sim/cuda/ptx_words.h"
 
 namespace krux::sim {
 namespace {
@@ -119,127 +120,6 @@ void ParseParameters(Scanner* scanner, ImageFunction* function) {
   }
 }
 
-// What instructions begin with. A statement that begins with another word is an error, as for the
-// real compiler; what follows is not looked at.
-bool IsInstruction(std::string_view word) {
-  static constexpr std::string_view kWords[] = {"abs",
-                                                "activemask",
-                                                "add",
-                                                "addc",
-                                                "alloca",
-                                                "and",
-                                                "applypriority",
-                                                "atom",
-                                                "bar",
-                                                "barrier",
-                                                "bfe",
-                                                "bfi",
-                                                "bfind",
-                                                "bmsk",
-                                                "bra",
-                                                "brev",
-                                                "brkpt",
-                                                "brx",
-                                                "call",
-                                                "clusterlaunchcontrol",
-                                                "clz",
-                                                "cnot",
-                                                "copysign",
-                                                "cos",
-                                                "cp",
-                                                "createpolicy",
-                                                "cvt",
-                                                "cvta",
-                                                "discard",
-                                                "div",
-                                                "dp2a",
-                                                "dp4a",
-                                                "elect",
-                                                "ex2",
-                                                "exit",
-                                                "fence",
-                                                "fma",
-                                                "fns",
-                                                "getctarank",
-                                                "griddepcontrol",
-                                                "isspacep",
-                                                "istypep",
-                                                "ld",
-                                                "ldmatrix",
-                                                "ldu",
-                                                "lg2",
-                                                "lop3",
-                                                "mad",
-                                                "mad24",
-                                                "madc",
-                                                "mapa",
-                                                "match",
-                                                "max",
-                                                "mbarrier",
-                                                "membar",
-                                                "min",
-                                                "mma",
-                                                "mov",
-                                                "movmatrix",
-                                                "mul",
-                                                "mul24",
-                                                "multimem",
-                                                "nanosleep",
-                                                "neg",
-                                                "not",
-                                                "or",
-                                                "pmevent",
-                                                "popc",
-                                                "prefetch",
-                                                "prefetchu",
-                                                "prmt",
-                                                "rcp",
-                                                "red",
-                                                "redux",
-                                                "rem",
-                                                "ret",
-                                                "rsqrt",
-                                                "sad",
-                                                "selp",
-                                                "set",
-                                                "setmaxnreg",
-                                                "setp",
-                                                "shf",
-                                                "shfl",
-                                                "shl",
-                                                "shr",
-                                                "sin",
-                                                "slct",
-                                                "sqrt",
-                                                "st",
-                                                "stackrestore",
-                                                "stacksave",
-                                                "stmatrix",
-                                                "sub",
-                                                "subc",
-                                                "suld",
-                                                "suq",
-                                                "sured",
-                                                "sust",
-                                                "szext",
-                                                "tanh",
-                                                "tcgen05",
-                                                "tensormap",
-                                                "testp",
-                                                "tex",
-                                                "tld4",
-                                                "trap",
-                                                "txq",
-                                                "vote",
-                                                "wgmma",
-                                                "wmma",
-                                                "xor"};
-  word = word.substr(0, word.find('.'));
-  // The video instructions have a family of their own: vadd, vadd2, vset4, ...
-  return word[0] == 'v' ||
-         std::find(std::begin(kWords), std::end(kWords), word) != std::end(kWords);
-}
-
 // Reads one function body: its variables, the functions that it calls, and whether each statement
 // begins as one.
 class BodyParser {
@@ -267,7 +147,7 @@ class BodyParser {
       } else if (begins && std::islower(static_cast<unsigned char>(token[0])) != 0) {
         const std::string_view word = token;
         const std::string_view next = word.substr(0, 4) == "call" ? ReadCall() : scanner_->Next();
-        is_valid &= next == ":" || IsInstruction(word);
+        is_valid &= next == ":" || IsPtxInstruction(word);
         at_start = next == ":" || next == ";";
         if (next == "{") SkipVector();
       }
