@@ -23,7 +23,7 @@ void Account::Attach(const LimitsPage* limits, AccountPage* page, uint32_t slot,
       MoveLocked(page, &from->gpus[gpu], &to->gpus[gpu], gpu);
     }
   }
-  limits_ = limits;
+  limits_.store(limits, std::memory_order_release);
   slot_ = slot;
   gpu_count_ = gpu_count;
   mine_.store(to, std::memory_order_release);
@@ -34,7 +34,8 @@ void Account::Attach(const LimitsPage* limits, AccountPage* page, uint32_t slot,
 // What this process holds on the GPU is real, whether or not it fits into the new account.
 void Account::MoveLocked(AccountPage* page, ProcessSlot::PerGpu* from, ProcessSlot::PerGpu* to,
                          uint32_t gpu) {
-  const uint64_t physical = limits_->gpus[gpu].memory_physical_bytes.load();
+  const uint64_t physical =
+      limits_.load(std::memory_order_relaxed)->gpus[gpu].memory_physical_bytes.load();
   uint64_t charged = from->charged_bytes.load();
   if (charged > physical) charged = physical;
   const uint64_t context = from->context_bytes.load();
@@ -58,6 +59,7 @@ bool Account::ChargeLocked(uint32_t gpu, uint64_t bytes) {
   do {
     if (bytes > limit || now > limit - bytes) {
       mine.pending_bytes.store(0);
+      mine.refused.fetch_add(1, std::memory_order_relaxed);
       return false;
     }
   } while (!used.compare_exchange_weak(now, now + bytes));
@@ -77,9 +79,7 @@ void Account::ReturnLocked(uint32_t gpu, uint64_t bytes) {
 bool Account::Charge(uint32_t gpu, uint64_t bytes) {
   if (bytes == 0) return true;
   const LockGuard guard(locks_[gpu]);
-  if (ChargeLocked(gpu, bytes)) return true;
-  mine_.load(std::memory_order_relaxed)->gpus[gpu].refused.fetch_add(1, std::memory_order_relaxed);
-  return false;
+  return ChargeLocked(gpu, bytes);
 }
 
 void Account::Return(uint32_t gpu, uint64_t bytes) {
@@ -105,17 +105,26 @@ void Account::ChargeAnyway(uint32_t gpu, uint64_t bytes) {
 }
 
 void Account::NoteUnlisted(uint32_t gpu, uint64_t bytes) {
-  Mine(gpu)->unlisted_bytes.fetch_add(bytes);
+  const LockGuard guard(locks_[gpu]);
+  mine_.load(std::memory_order_relaxed)->gpus[gpu].unlisted_bytes.fetch_add(bytes);
 }
 
 void Account::ForgetUnlisted(uint32_t gpu, uint64_t bytes) {
-  SubtractDownToZero(Mine(gpu)->unlisted_bytes, bytes);
+  const LockGuard guard(locks_[gpu]);
+  SubtractDownToZero(mine_.load(std::memory_order_relaxed)->gpus[gpu].unlisted_bytes, bytes);
 }
 
 bool Account::ChargeContext(uint32_t gpu, uint64_t bytes) {
-  if (!Charge(gpu, bytes)) return false;
-  Mine(gpu)->context_bytes.fetch_add(bytes);
+  if (bytes == 0) return true;
+  const LockGuard guard(locks_[gpu]);
+  if (!ChargeLocked(gpu, bytes)) return false;
+  mine_.load(std::memory_order_relaxed)->gpus[gpu].context_bytes.fetch_add(bytes);
   return true;
+}
+
+void Account::GiveToAgent(uint32_t gpu, uint64_t bytes) {
+  const LockGuard guard(locks_[gpu]);
+  mine_.load(std::memory_order_relaxed)->gpus[gpu].context_bytes.fetch_add(bytes);
 }
 
 void Account::ReturnContextBytes(uint32_t gpu, uint64_t bytes) {
@@ -134,7 +143,8 @@ void Account::ReturnContext(uint32_t gpu, uint32_t contexts) {
 }
 
 uint64_t Account::Limit(uint32_t gpu) const {
-  return limits_->gpus[gpu].memory_limit_bytes.load(std::memory_order_acquire);
+  const LimitsPage* limits = limits_.load(std::memory_order_acquire);
+  return limits->gpus[gpu].memory_limit_bytes.load(std::memory_order_acquire);
 }
 
 uint64_t Account::Used(uint32_t gpu) const {

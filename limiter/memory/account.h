@@ -46,7 +46,7 @@ class Account {
   void ReturnContext(uint32_t gpu, uint32_t contexts);
 
   // Bytes that stay charged until the agent finds by the driver's figures that they are gone.
-  void GiveToAgent(uint32_t gpu, uint64_t bytes) { Mine(gpu)->context_bytes.fetch_add(bytes); }
+  void GiveToAgent(uint32_t gpu, uint64_t bytes);
 
   uint64_t Limit(uint32_t gpu) const;
   uint64_t Used(uint32_t gpu) const;
@@ -56,7 +56,7 @@ class Account {
   ProcessSlot::PerGpu* Mine(uint32_t gpu);
   // Tells the agent when to look for the end of the work of an ended lease. REQUIRES: attached.
   void HintDrain(uint64_t tsc);
-  uint32_t slot() const { return slot_; }
+  uint32_t slot() const { return slot_.load(std::memory_order_relaxed); }
   const AccountPage* page() const { return page_.load(std::memory_order_acquire); }
 
   void ForgetAfterFork();
@@ -67,11 +67,12 @@ class Account {
   void MoveLocked(AccountPage* page, ProcessSlot::PerGpu* from, ProcessSlot::PerGpu* to,
                   uint32_t gpu);
 
-  Lock locks_[kMaxPageGpus];  // `pending` and the page pointer, one GPU each
+  // One GPU each: `pending`, and that nothing is charged or noted while an account is left behind.
+  Lock locks_[kMaxPageGpus];
   std::atomic<AccountPage*> page_{nullptr};
   std::atomic<ProcessSlot*> mine_{nullptr};
-  const LimitsPage* limits_ = nullptr;
-  uint32_t slot_ = 0;
+  std::atomic<const LimitsPage*> limits_{nullptr};
+  std::atomic<uint32_t> slot_{0};
   uint32_t gpu_count_ = 0;
 };
 

@@ -32,8 +32,13 @@ class ManagedMemory {
     const uint64_t most = MostHeld(use.bytes + bytes, use.has_freed);
     if (most > use.charged) {
       const uint64_t growth = most - use.charged;
-      if (!account_->Charge(gpu, growth)) return false;
+      // Noted first and forgotten last: between the two the agent may look, and what it takes for
+      // listed memory and finds nowhere it would take off the context.
       account_->NoteUnlisted(gpu, growth);
+      if (!account_->Charge(gpu, growth)) {
+        account_->ForgetUnlisted(gpu, growth);
+        return false;
+      }
       use.charged = most;
     }
     use.bytes += bytes;
@@ -76,8 +81,8 @@ class ManagedMemory {
     use.bytes -= bytes < use.bytes ? bytes : use.bytes;
     const uint64_t most = MostHeld(use.bytes, use.has_freed);
     if (most >= use.charged) return;
-    account_->ForgetUnlisted(gpu, use.charged - most);
     account_->Return(gpu, use.charged - most);
+    account_->ForgetUnlisted(gpu, use.charged - most);
     use.charged = most;
   }
 
