@@ -10,8 +10,8 @@
 // its use, so an overrun is a debt by itself. Idle tenants are not in the queue; they come back
 // level with the others and hoard nothing. `fixed` adds a budget that is filled each period.
 // A turn is planned from grant to drain: its lease ends earlier by what the tenant usually has in
-// flight. `none` runs when nobody else wants to. `latency` cuts into the turns of others as long as it is
-// not ahead of its share by more than a cycle.
+// flight. `none` runs when nobody else wants to. `latency` cuts into the turns of others as long as
+// it is not ahead of its share by more than a cycle.
 //
 // Together (SetTogether): tenants whose gaps let the card stand idle in turns hold it at the same
 // time and the hardware interleaves them; each is charged an equal part of the time. Whether that
