@@ -1,6 +1,7 @@
 """Where the programs are, how they are started with and without a limit, and the card's own figures."""
 
 import ctypes
+import fcntl
 import json
 import os
 import pathlib
@@ -33,6 +34,19 @@ class Place:
             self.environment["LD_LIBRARY_PATH"] = str(self.build / "sim")
             subprocess.run([self.build / "bin/krux-sim", "init", "--gpus", "1"], check=True,
                            env=self.environment, stdout=subprocess.DEVNULL)
+
+    def close(self):
+        """Removes the folder, when the agent that worked in it has ended (it does, idle, after 2 s)."""
+        lock = pathlib.Path(self.folder.name, "run/agent.lock")
+        end = time.monotonic() + 10
+        while lock.exists() and time.monotonic() < end:
+            with open(lock, encoding="utf-8") as held:
+                try:
+                    fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    time.sleep(0.1)
+        self.folder.cleanup()
 
     def driver(self):
         if self.sim:
