@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "limiter/compute/idle_clock.h"
 #include "limiter/driver/driver.h"
 #include "limiter/life/futex.h"
 
@@ -155,6 +156,16 @@ TEST_F(GateTest, LaunchesInAWindowAreMarkedBySumAndNotOneByOne) {
     admission.Launched(streams_);
   }
   EXPECT_EQ(markers_put.load(), 1);
+}
+
+// A step that ran from one look to the next, and the host works for a moment before the next one.
+TEST(IdleClockTest, WorkThatEndedSinceTheLastLookIsNoIdleTime) {
+  IdleClock clock;
+  EXPECT_EQ(clock.Look(/*finished=*/false, /*issued=*/1, /*last_progress=*/0, 1000), 0U);
+  EXPECT_EQ(clock.Look(true, 1, 1450, 1480), 30U);
+  EXPECT_EQ(clock.Look(true, 1, 1450, 1600), 150U);
+  EXPECT_EQ(clock.Look(true, 2, 1450, 1700), 0U);  // a launch that nobody saw end
+  EXPECT_EQ(clock.Look(true, 2, 9999, 1800), 0U);  // a thread on another core is ahead
 }
 
 TEST(ThreadWordsTest, KnowsWhoLaunchesWhere) {

@@ -167,6 +167,16 @@ uint64_t Keeper::IssuedOn(uint32_t gpu) {
   return issued;
 }
 
+Ticks Keeper::LastProgress(uint32_t gpu) {
+  Ticks last = 0;
+  streams_->ForEach([&](Stream& stream) {
+    if (stream.gpu.load(std::memory_order_relaxed) == gpu) {
+      last = std::max(last, stream.track.last_progress());
+    }
+  });
+  return last;
+}
+
 bool Keeper::AllFinished(uint32_t gpu, Ticks now) {
   bool finished = true;
   streams_->ForEach([&](Stream& stream) {
@@ -220,25 +230,23 @@ int64_t Keeper::LookAtEndedLease(uint32_t gpu, uint32_t epoch) {
   uint32_t expected = epoch;
   if (!account_->Mine(gpu)->active_epoch.compare_exchange_strong(expected, 0)) return 0;
   link_->Send(wire::EventKind::kDrained, gpu, epoch);
-  views_[gpu] = View{};
+  idle_[gpu] = IdleClock{};
   return kForever;
 }
 
 int64_t Keeper::LookAtHeldLease(uint32_t gpu, uint32_t epoch, Ticks lease_end) {
   const TickRate rate(limits_->tsc_per_second.load(std::memory_order_relaxed));
   const Ticks now = TicksNow();
-  View& view = views_[gpu];
   const uint64_t issued = IssuedOn(gpu);
   account_->Mine(gpu)->launches.store(issued, std::memory_order_relaxed);
   const bool finished = words_->AllClear() && AllFinished(gpu, now);
-  if (!finished || issued != view.issued || view.busy_until == 0) view.busy_until = now;
-  view.issued = issued;
+  const Ticks idle_ticks = idle_[gpu].Look(finished, issued, LastProgress(gpu), now);
   int64_t next = 0;
   if (!finished) {
     next = std::clamp(NanosUntilPredictedDone(gpu, now), kIdleAfter, kLongestLook);
   } else {
     const int64_t limit = lease_end == UINT64_MAX ? kIdleAfterAlone : kIdleAfter;
-    const auto idle = static_cast<int64_t>(rate.ToNanos(now - view.busy_until));
+    const auto idle = static_cast<int64_t>(rate.ToNanos(idle_ticks));
     if (idle >= limit && HandOn(gpu, epoch)) return kForever;
     next = std::max(limit - idle, kShortestLook);
   }
@@ -253,12 +261,12 @@ bool Keeper::HandOn(uint32_t gpu, uint32_t epoch) {
   uint32_t expected = epoch;
   gate_->NoteIdleSaid(gpu, epoch);
   if (!active.compare_exchange_strong(expected, 0)) return false;
-  if (!words_->AllClear() || IssuedOn(gpu) != views_[gpu].issued) {
+  if (!words_->AllClear() || IssuedOn(gpu) != idle_[gpu].issued()) {
     expected = 0;
     active.compare_exchange_strong(expected, epoch);
     return false;
   }
-  views_[gpu] = View{};
+  idle_[gpu] = IdleClock{};
   link_->Send(wire::EventKind::kIdle, gpu, epoch);
   // A launch that came in between has said kWant before the agent heard of the idleness.
   if (active.load(std::memory_order_seq_cst) != 0) link_->Send(wire::EventKind::kWant, gpu, 0);
@@ -270,7 +278,7 @@ void Keeper::ForgetAfterFork() {
   started_.store(false, std::memory_order_relaxed);
   const int fd = wake_fd_.exchange(-1);
   if (fd >= 0) close(fd);
-  for (View& view : views_) view = View{};
+  for (IdleClock& idle : idle_) idle = IdleClock{};
 }
 
 }  // namespace krux::limiter

@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "limiter/compute/gate.h"
+#include "limiter/compute/idle_clock.h"
 #include "limiter/life/lock.h"
 
 namespace krux::limiter {
@@ -31,12 +32,6 @@ class Keeper {
   void ForgetAfterFork();
 
  private:
-  // What is known of one GPU between two looks.
-  struct View {
-    uint64_t issued = 0;   // launches on all its streams
-    Ticks busy_until = 0;  // when work was last seen
-  };
-
   static void* ThreadMain(void* self);
   void Run();
   void ReadNotices();
@@ -50,6 +45,7 @@ class Keeper {
   bool AllFinished(uint32_t gpu, Ticks now);
   bool SpinUntilFinished(uint32_t gpu, Ticks now);
   uint64_t IssuedOn(uint32_t gpu);
+  Ticks LastProgress(uint32_t gpu);
   int64_t NanosUntilPredictedDone(uint32_t gpu, Ticks now);
   void SleepFor(int64_t nanos);
 
@@ -63,7 +59,7 @@ class Keeper {
   std::atomic<bool> started_{false};
   std::atomic<int> wake_fd_{-1};
   Lock start_lock_;
-  View views_[kMaxPageGpus];
+  IdleClock idle_[kMaxPageGpus];
 };
 
 }  // namespace krux::limiter
