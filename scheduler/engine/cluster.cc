@@ -17,6 +17,9 @@ namespace {
 constexpr size_t kLogSize = 1U << 14;
 // A mix that differs by less of its weight is kept: rows need not be made anew.
 constexpr double kSameMix = 0.03;
+// Entries of the log whose nodes and scores are fetched before it is their turn. Most of what a
+// node costs is to fetch it, and which ones come next is known.
+constexpr uint64_t kAhead = 8;
 
 bool SameClass(const PodClass& a, const PodClass& b) {
   const size_t bytes = a.containers.size() * sizeof(krux_container);
@@ -51,6 +54,16 @@ uint64_t HashOf(const PodClass& pod) {
   return HashOf(pod.containers.data(), pod.containers.size() * sizeof(krux_container), hash);
 }
 
+// Whether the fleet is the same with the one node and with the other.
+bool SameInFleet(const krux_node& a, const std::vector<krux_gpu>& a_gpus, const krux_node& b,
+                 const krux_gpu* b_gpus, size_t b_count) {
+  return a.cpu_milli == b.cpu_milli &&
+         std::equal(a_gpus.begin(), a_gpus.end(), b_gpus, b_gpus + b_count,
+                    [](const krux_gpu& x, const krux_gpu& y) {
+                      return x.model == y.model && x.memory_mib == y.memory_mib;
+                    });
+}
+
 bool HostHasRoom(const krux_node& node, const krux_pod& pod) {
   const bool cpu = node.cpu_milli == 0 || pod.cpu_milli == 0 ||
                    node.used_cpu_milli + pod.cpu_milli <= node.cpu_milli;
@@ -75,9 +88,11 @@ void Cluster::Set(uint32_t index, const krux_node& node, const krux_gpu* gpus, s
     nodes_.resize(index + 1);
     changed_.resize(nodes_.size());
   }
-  index_.Set(index, node, nodes_[index].gpus, gpus, gpu_count);
-  nodes_[index].node = node;
-  nodes_[index].gpus.assign(gpus, gpus + gpu_count);
+  Node& known = nodes_[index];
+  if (fleet_ && !SameInFleet(known.node, known.gpus, node, gpus, gpu_count)) fleet_.reset();
+  index_.Set(index, node, known.gpus, gpus, gpu_count);
+  known.node = node;
+  known.gpus.assign(gpus, gpus + gpu_count);
   Changed(index);
 }
 
@@ -89,7 +104,8 @@ bool Cluster::Learn(const PodClass& pod) {
   const krux_container* largest = LargestContainer(pod.containers.data(), pod.containers.size());
   const bool due = history_.Add(largest, pod.pod.cpu_milli, AllowedModels(pod.pod));
   if (!due || !learns_) return false;
-  const Fleet fleet = CountFleet();
+  if (!fleet_) fleet_ = CountFleet();
+  const Fleet& fleet = *fleet_;
   Mix mix = history_.MakeMix(fleet.gpus);
   if (mix.DifferenceFrom(knowledge_->mix) < kSameMix) return false;
   Adopt(std::make_unique<Knowledge>(std::move(mix), fleet));
@@ -195,21 +211,23 @@ Cluster::Row& Cluster::FindRow(const PodClass& pod) {
 
 // Nodes of one state score alike: in a large cluster many are idle, or full in the same way.
 void Cluster::Fill(Row* row) {
+  row->is_new = false;
+  row->log_read = log_end_;
+  if (!row->simple) {
+    row->scores.SetAll([&](uint32_t i) { return ScoreOf(i, *row); });
+    return;
+  }
   constexpr size_t kRemembered = 256;
   std::array<std::pair<uint64_t, Score>, kRemembered> seen;
   seen.fill({0, kNoScore});
-  for (uint32_t i = 0; i < nodes_.size(); ++i) {
-    if (!row->simple) {
-      row->scores.Set(i, ScoreOf(i, *row));
-      continue;
-    }
+  const SimplePod& pod = *row->simple;
+  row->scores.SetAll([&](uint32_t i) {
+    if (!index_.MayFit(i, pod)) return kNoScore;
     const uint64_t state = index_.fingerprint(i);
     auto& slot = seen[state % kRemembered];
-    if (slot.first != state) slot = {state, index_.ScoreOf(i, *row->simple)};
-    row->scores.Set(i, slot.second);
-  }
-  row->is_new = false;
-  row->log_read = log_end_;
+    if (slot.first != state) slot = {state, index_.ScoreOf(i, pod)};
+    return slot.second;
+  });
 }
 
 void Cluster::Refresh(Row* row, uint64_t until) {
@@ -218,11 +236,20 @@ void Cluster::Refresh(Row* row, uint64_t until) {
     Fill(row);
     return;
   }
+  uint64_t fetched = row->log_read;
   for (; row->log_read < until; ++row->log_read) {
+    const uint64_t ahead = std::min(until, row->log_read + kAhead);
+    for (; fetched < ahead; ++fetched) Fetch(*row, fetched);
     const uint32_t index = log_[row->log_read % kLogSize];
     // A later entry of the same node will do.
     if (changed_[index] == row->log_read) row->scores.Set(index, ScoreOf(index, *row));
   }
+}
+
+void Cluster::Fetch(const Row& row, uint64_t entry) const {
+  const uint32_t index = log_[entry % kLogSize];
+  row.scores.Prefetch(index);
+  index_.Prefetch(index);
 }
 
 const ScoreRow& Cluster::Scores(const PodClass& pod) {
@@ -234,23 +261,24 @@ const ScoreRow& Cluster::Scores(const PodClass& pod) {
 
 std::optional<uint32_t> Cluster::Choose(const PodClass& pod) { return Scores(pod).Best(); }
 
+// Row after row in turn: the one whose turn it is has waited longest, or was asked for since.
 bool Cluster::Tend(size_t most_nodes) {
-  const auto lag = [this](const Row& row) {
-    return row.is_new ? UINT64_MAX : log_end_ - row.log_read;
-  };
-  while (true) {
-    Row* laggard = nullptr;
-    for (const auto& row : rows_) {
-      if (laggard == nullptr || lag(*row) > lag(*laggard)) laggard = row.get();
+  for (size_t seen = 0; seen < rows_.size(); ++seen) {
+    Row* row = rows_[turn_ % rows_.size()].get();
+    const uint64_t lag = log_end_ - row->log_read;
+    if (row->is_new || lag > kLogSize) {
+      if (most_nodes == 0) return true;
+      Refresh(row, log_end_);
+      ++turn_;
+      return true;
     }
-    if (laggard == nullptr || lag(*laggard) == 0) return false;
-    if (most_nodes == 0) return true;
-    const uint64_t read = laggard->log_read;
-    const bool anew = laggard->is_new;
-    Refresh(laggard, std::min<uint64_t>(log_end_, read + most_nodes));
-    if (anew) return true;
-    most_nodes -= std::min<size_t>(most_nodes, laggard->log_read - read);
+    const uint64_t looked_at = std::min<uint64_t>(lag, most_nodes);
+    Refresh(row, row->log_read + looked_at);
+    if (looked_at < lag) return true;
+    most_nodes -= looked_at;
+    ++turn_;
   }
+  return false;
 }
 
 }  // namespace krux::engine

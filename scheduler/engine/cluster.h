@@ -38,14 +38,14 @@ class Cluster {
   bool Learn(const PodClass& pod);  // true: the mix has changed
   void UseMix(const Mix* mix);
   const Mix& mix() const { return knowledge_->mix; }
-  Fleet CountFleet() const;
+  const Knowledge& knowledge() const { return *knowledge_; }
   size_t size() const { return nodes_.size(); }
 
   // Index of the best node, or nullopt.
   std::optional<uint32_t> Choose(const PodClass& pod);
   const ScoreRow& Scores(const PodClass& pod);
 
-  // Brings up to date the row that lags most, looking at `most_nodes` at most: for idle moments.
+  // Brings rows up to date, looking at `most_nodes` at most, or makes one anew: for idle moments.
   // False when nothing is left to do.
   bool Tend(size_t most_nodes);
 
@@ -67,9 +67,11 @@ class Cluster {
     uint64_t last_use = 0;
     bool is_new = true;
   };
+  Fleet CountFleet() const;
   Row& FindRow(const PodClass& pod);
   void Refresh(Row* row, uint64_t until);
   void Fill(Row* row);
+  void Fetch(const Row& row, uint64_t entry) const;
   Score ScoreOf(uint32_t index, const Row& row) const;
   void Changed(uint32_t index);
   void Adopt(std::unique_ptr<const Knowledge> knowledge);
@@ -83,6 +85,8 @@ class Cluster {
   std::vector<std::unique_ptr<Row>> rows_;
   std::unordered_map<uint64_t, Row*> row_of_;  // by hash of the class
   uint64_t uses_ = 0;
+  std::optional<Fleet> fleet_;  // what CountFleet() gives, until a node changes it
+  size_t turn_ = 0;             // the row that Tend() looks at next
   History history_;
   std::unique_ptr<const Knowledge> knowledge_;
   bool learns_ = true;

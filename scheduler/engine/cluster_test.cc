@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "scheduler/engine/cluster.h"
 #include "scheduler/engine/krux_engine.h"
 
 namespace {
@@ -134,7 +135,7 @@ class World {
 
 TEST(Cluster, RowsSayWhatPlanningOnEveryNodeSays) {
   World world(11);
-  world.AddNodes(40);
+  world.AddNodes(70);  // more than one block of a row
   std::vector<Ask> classes;
   for (int i = 0; i < 30; ++i) classes.push_back(world.RandomAsk());
   int placed = 0;
@@ -169,10 +170,58 @@ TEST(Cluster, RowsSayWhatPlanningOnEveryNodeSays) {
     ASSERT_EQ(index, best - truth.begin());
     world.Place(index, ask, placements);
     ++placed;
+    krux_cluster_tend(world.cluster(), world.Pick(0, 20));
     if (round == 700) world.Drop(3);
     if (round == 900) world.AddNodes(5);
   }
   EXPECT_GT(placed, 500);
+}
+
+TEST(Cluster, TendsAllRowsToTheEnd) {
+  World world(12);
+  world.AddNodes(3);
+  for (int i = 0; i < 5; ++i) {
+    const Ask ask = world.RandomAsk();
+    int64_t score = 0;
+    ASSERT_EQ(krux_cluster_scores(world.cluster(), &ask.pod, ask.containers.data(),
+                                  ask.containers.size(), &score, 1),
+              1);
+  }
+  world.Empty(0);
+  world.Empty(1);
+  // Each row lags by two nodes: ten looks.
+  EXPECT_EQ(krux_cluster_tend(world.cluster(), 9), 1);
+  EXPECT_EQ(krux_cluster_tend(world.cluster(), SIZE_MAX), 0);
+  EXPECT_EQ(krux_cluster_tend(world.cluster(), 0), 0);
+}
+
+// The mix prices models by how many cards there are: those that came since the last mix count too.
+TEST(Cluster, LearnsWithTheNodesThatAreThere) {
+  using krux::engine::Cluster;
+  using krux::engine::PodClass;
+  krux_gpu gpu{};
+  gpu.memory_mib = 1000;
+  gpu.slots = 8;
+  gpu.flags = KRUX_GPU_HEALTHY;
+  krux_gpu other = gpu;
+  other.model = 1;
+  PodClass pinned;
+  pinned.pod.use_models = 2;
+  pinned.containers.push_back({1000, 0, 100, 1, KRUX_APP});
+  const auto learn = [&](Cluster* cluster, int pods) {
+    for (int i = 0; i < pods; ++i) (void)cluster->Learn(pinned);
+  };
+  Cluster late;
+  late.Set(0, {}, &gpu, 1);
+  late.Set(1, {}, &other, 1);
+  learn(&late, 24);  // mixes are due after 10 and after 25 pods
+  for (uint32_t i = 2; i < 9; ++i) late.Set(i, {}, &other, 1);
+  learn(&late, 1);
+  Cluster at_once;
+  at_once.Set(0, {}, &gpu, 1);
+  for (uint32_t i = 1; i < 9; ++i) at_once.Set(i, {}, &other, 1);
+  learn(&at_once, 25);
+  EXPECT_EQ(late.mix().scarcity(1), at_once.mix().scarcity(1));
 }
 
 TEST(Cluster, RefusesNonsense) {

@@ -45,10 +45,11 @@ int32_t ToMicro(double gpus) { return static_cast<int32_t>(std::lround(gpus * kM
 }  // namespace
 
 Forecast::Forecast(const Mix& mix, const Fleet& fleet) {
-  constexpr uint64_t kMostCpu = 1U << 30;
+  constexpr uint64_t kMostCpu = 1U << 27;
   const uint64_t most_cpu = std::min(fleet.most_cpu_milli, kMostCpu);
   cpu_unit_ =
       static_cast<uint32_t>(std::max<uint64_t>(1000, (most_cpu + kCpuUnits - 1) / kCpuUnits));
+  cpu_unit_inverse_ = (uint64_t{1} << kInverseBits) / cpu_unit_ + 1;
   most_cpu_milli_ = cpu_unit_ * kCpuUnits - 1;
   constexpr uint32_t kUsualGpus = 8;
   gpu_unit_ = 10 * std::max<uint32_t>(1, (fleet.most_gpus + kUsualGpus - 1) / kUsualGpus);
@@ -186,32 +187,35 @@ void Forecast::FillRemnant(const std::vector<Demand>& demands, Tables* tables) {
 // that ask for a GPU has its CPU. GPU shares count as if they were one pool.
 void Forecast::FillStrand(const std::vector<Demand>& demands, Tables* tables) const {
   constexpr uint32_t kWidth = kGpuUnits + 1;
+  std::vector<Step> steps;
+  for (const Demand& d : demands) {
+    if (d.gpus > 1 || (d.gpus == 1 && !d.allowed)) continue;
+    steps.push_back({static_cast<double>(d.cpu_milli) / static_cast<double>(cpu_unit_),
+                     static_cast<double>(d.usable) / static_cast<double>(gpu_unit_), d.weight,
+                     d.gpus == 1});
+  }
   std::vector<double> strand(size_t{kCpuUnits + 1} * kWidth, 0);
   tables->strand.assign(strand.size(), 0);
   for (uint32_t cpu = 0; cpu <= kCpuUnits; ++cpu) {
     for (uint32_t gpu = 1; gpu < kWidth; ++gpu) {
-      strand[size_t{cpu} * kWidth + gpu] = ExpectedStrand(demands, strand, cpu, gpu);
+      strand[size_t{cpu} * kWidth + gpu] = ExpectedStrand(steps, strand, cpu, gpu);
     }
   }
   std::transform(strand.begin(), strand.end(), tables->strand.begin(),
                  [](double s) { return ToMicro(kStrandWeight * s); });
 }
 
-double Forecast::ExpectedStrand(const std::vector<Demand>& demands,
-                                const std::vector<double>& strand, uint32_t cpu,
-                                uint32_t gpu) const {
+double Forecast::ExpectedStrand(const std::vector<Step>& steps, const std::vector<double>& strand,
+                                uint32_t cpu, uint32_t gpu) const {
   constexpr uint32_t kWidth = kGpuUnits + 1;
   double sum = 0;
   double weight = 0;
   bool takes_gpu = false;
-  for (const Demand& d : demands) {
-    if (d.gpus > 1 || (d.gpus == 1 && !d.allowed)) continue;
-    const double cpu_after = static_cast<double>(cpu) -
-                             static_cast<double>(d.cpu_milli) / static_cast<double>(cpu_unit_);
+  for (const Step& step : steps) {
+    const double cpu_after = static_cast<double>(cpu) - step.cpu;
     if (cpu_after < 0) continue;
-    takes_gpu = takes_gpu || d.gpus == 1;
-    const double gpu_after =
-        std::max(0.0, gpu - static_cast<double>(d.usable) / static_cast<double>(gpu_unit_));
+    takes_gpu = takes_gpu || step.takes_gpu;
+    const double gpu_after = std::max(0.0, gpu - step.gpu);
     // Between four points of the grid; the point itself is what is sought and takes no part.
     const auto c0 = static_cast<uint32_t>(cpu_after);
     const auto g0 = static_cast<uint32_t>(gpu_after);
@@ -219,8 +223,8 @@ double Forecast::ExpectedStrand(const std::vector<Demand>& demands,
     const double gf = gpu_after - g0;
     const auto add = [&](uint32_t c, uint32_t g, double part) {
       if (part <= 0 || (c == cpu && g == gpu)) return;
-      weight += d.weight * part;
-      sum += d.weight * part * strand[size_t{c} * kWidth + g];
+      weight += step.weight * part;
+      sum += step.weight * part * strand[size_t{c} * kWidth + g];
     };
     add(c0, g0, (1 - cf) * (1 - gf));
     add(c0, g0 + 1, (1 - cf) * gf);

@@ -89,9 +89,9 @@ class Forecast {
     }
     point.known = cpu_milli != kUnknownCpu;
     if (!point.known) return point;
-    const auto cpu = static_cast<uint32_t>(std::min<uint64_t>(cpu_milli, most_cpu_milli_));
-    point.unit = cpu / cpu_unit_;
-    point.part = static_cast<int32_t>((cpu % cpu_unit_) * kParts / cpu_unit_);
+    const uint64_t cpu = std::min<uint64_t>(cpu_milli, most_cpu_milli_);
+    point.unit = static_cast<uint32_t>(ByCpuUnit(cpu));
+    point.part = static_cast<int32_t>(ByCpuUnit((cpu - point.unit * cpu_unit_) * kParts));
     return point;
   }
   int64_t GpuLoss(uint32_t model, const CpuPoint& cpu, uint32_t memory, uint32_t cores) const {
@@ -131,12 +131,23 @@ class Forecast {
     double weight = 0;
     bool operator==(const Demand&) const = default;
   };
+  // What one pod of a class takes, in units of the strand table.
+  struct Step {
+    double cpu;
+    double gpu;
+    double weight;
+    bool takes_gpu;
+  };
   struct Tables {
     std::vector<int32_t> memory_misfit;  // [cpu_step][free memory]
     std::vector<int32_t> cores_misfit;   // [cpu_step][free cores]
     std::vector<int32_t> remnant;        // [usable]
     std::vector<int32_t> strand;         // [cpu unit][GPU unit]
   };
+
+  // n / cpu_unit_ without a division. Exact: n is below 1024 units, a unit is at most 2^20.
+  uint64_t ByCpuUnit(uint64_t n) const { return (n * cpu_unit_inverse_) >> kInverseBits; }
+  static constexpr uint32_t kInverseBits = 53;
 
   std::vector<Demand> DemandsOn(uint32_t model, const Mix& mix, const Fleet& fleet) const;
   void FindCpuSteps(const Mix& mix);
@@ -146,7 +157,7 @@ class Forecast {
   void FillMisfit(const std::vector<Demand>& demands, Tables* tables) const;
   static void FillRemnant(const std::vector<Demand>& demands, Tables* tables);
   void FillStrand(const std::vector<Demand>& demands, Tables* tables) const;
-  double ExpectedStrand(const std::vector<Demand>& demands, const std::vector<double>& strand,
+  double ExpectedStrand(const std::vector<Step>& steps, const std::vector<double>& strand,
                         uint32_t cpu, uint32_t gpu) const;
   // Between four points of the table.
   int64_t StrandAt(const Tables& tables, const CpuPoint& cpu, uint32_t usable) const {
@@ -167,6 +178,7 @@ class Forecast {
   std::vector<uint64_t> cpu_steps_;               // CPU that some class asks for, rising
   std::array<uint16_t, kStepHints> step_hint_{};  // by whole cores: a step that is not too high
   uint32_t cpu_unit_ = 1000;                      // of the strand table, in 1/1000 core
+  uint64_t cpu_unit_inverse_ = 0;                 // 2^kInverseBits / cpu_unit_, rounded up
   uint32_t most_cpu_milli_ = 0;                   // that the strand table tells apart
   std::vector<GpuPoint> gpu_points_;              // by usable share
   uint32_t gpu_unit_ = 10;                        // and in percent of a GPU

@@ -88,9 +88,7 @@ int krux_cluster_learn(krux_cluster* cluster, const krux_pod* pod, const krux_co
 krux_mix* krux_cluster_mix(const krux_cluster* cluster) noexcept {
   krux_mix* mix = nullptr;
   (void)Guarded([&] {
-    mix = std::make_unique<krux_mix>(krux_mix{krux::engine::Knowledge(
-                                         cluster->cluster.mix(), cluster->cluster.CountFleet())})
-              .release();
+    mix = std::make_unique<krux_mix>(krux_mix{cluster->cluster.knowledge()}).release();
     return KRUX_FITS;
   });
   return mix;

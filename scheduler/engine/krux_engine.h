@@ -293,7 +293,8 @@ int krux_cluster_plan(krux_cluster* cluster, uint32_t index, const krux_pod* pod
 
 /* Work for idle moments: brings the rows that lag most up to date, `most_nodes` changes of nodes at
  * most; or makes one row anew. 1: there is more to do, 0: all done. Rows that lag are brought up to
- * date when they are asked for: this only makes that cheaper. A few hundred after each pod do. */
+ * date when they are asked for: this only makes that cheaper. Two for each class after each pod
+ * keep all fresh. */
 int krux_cluster_tend(krux_cluster* cluster, size_t most_nodes) KRUX_NOEXCEPT;
 
 /* The pod's row: scores[i] of node i, KRUX_NO_SCORE where it does not fit or no node is. Returns

@@ -61,14 +61,15 @@ NodeIndex::Gpu NodeIndex::BriefOf(const krux_gpu& gpu) {
   brief.cores = free.cores;
   brief.usable = std::min(free.memory, free.cores);
   brief.model = static_cast<uint8_t>(gpu.model % KRUX_MAX_MODELS);
-  brief.open = TakesNewcomers(gpu) && (gpu.flags & KRUX_GPU_EXCLUSIVE) == 0 &&
-               gpu.used_memory_mib <= gpu.memory_mib && gpu.used_cores <= 100 &&
-               gpu.used_slots <= gpu.slots;
-  if (!brief.open) return brief;
+  const bool open = TakesNewcomers(gpu) && (gpu.flags & KRUX_GPU_EXCLUSIVE) == 0 &&
+                    gpu.used_memory_mib <= gpu.memory_mib && gpu.used_cores <= 100 &&
+                    gpu.used_slots <= gpu.slots;
+  if (!open) return brief;
   brief.free_mib = static_cast<uint32_t>(gpu.memory_mib - gpu.used_memory_mib);
   brief.free_cores = static_cast<uint8_t>(100 - gpu.used_cores);
   brief.free_slots = static_cast<uint16_t>(std::min(gpu.slots - gpu.used_slots, 0xffffU));
-  brief.empty = gpu.used_slots == 0 && gpu.used_memory_mib == 0 && gpu.used_cores == 0;
+  const bool empty = gpu.used_slots == 0 && gpu.used_memory_mib == 0 && gpu.used_cores == 0;
+  brief.flags = empty ? kOpen | kEmpty : kOpen;
   return brief;
 }
 
@@ -89,26 +90,28 @@ void NodeIndex::Set(uint32_t index, const krux_node& node, const std::vector<kru
   brief.gpu_count = static_cast<uint8_t>(gpu_count);
   Gpu* out = &gpus_[size_t{index} * stride_];
   uint64_t hash = Mixed(brief.free_cpu_milli, brief.free_host_mib);
-  for (size_t i = 0; i < gpu_count; ++i) {
+  for (size_t i = 0; i < gpu_count; ++i, ++out) {
     const bool same = i < before.size() && std::memcmp(&before[i], &gpus[i], sizeof *gpus) == 0;
     if (!same) *out = BriefOf(gpus[i]);
-    brief.usable = static_cast<uint16_t>(brief.usable + out->usable);
-    brief.whole = static_cast<uint8_t>(brief.whole + (out->usable == kWholeShare ? 1 : 0));
-    if (out->open) {
-      brief.models |= uint64_t{1} << out->model;
-      brief.empty = static_cast<uint8_t>(brief.empty + (out->empty ? 1 : 0));
-      brief.most_free_mib = std::max(brief.most_free_mib, out->free_mib);
-      brief.most_free_cores = std::max(brief.most_free_cores, out->free_cores);
-    }
-    hash = Mixed(hash, uint64_t{out->free_mib} << 32 | out->memory_mib);
-    hash = Mixed(hash, uint64_t{out->free_slots} << 32 | uint64_t{out->free_cores} << 24 |
-                           uint64_t{out->cores} << 16 | uint64_t{out->model} << 8 |
-                           (out->open ? 2U : 0U) | (out->empty ? 1U : 0U));
-    ++out;
+    Count(*out, i, &brief);
+    // A sum, so that no GPU waits for the one before.
+    const auto [first, second] = out->Words();
+    hash += Mixed(Mixed(i, first), second);
   }
   brief.fingerprint = hash;
   nodes_[index] = brief;
   Value(index);
+}
+
+void NodeIndex::Count(const Gpu& gpu, size_t place, Node* node) {
+  node->usable = static_cast<uint16_t>(node->usable + gpu.usable);
+  node->whole = static_cast<uint8_t>(node->whole + (gpu.usable == kWholeShare ? 1 : 0));
+  if ((gpu.flags & kOpen) == 0) return;
+  node->takers |= uint64_t{gpu.free_mib > 0 && gpu.free_slots > 0} << place;
+  node->models |= uint64_t{1} << gpu.model;
+  node->empty = static_cast<uint8_t>(node->empty + ((gpu.flags & kEmpty) != 0 ? 1 : 0));
+  node->most_free_mib = std::max(node->most_free_mib, gpu.free_mib);
+  node->most_free_cores = std::max(node->most_free_cores, gpu.free_cores);
 }
 
 void NodeIndex::Value(uint32_t index) {
@@ -116,85 +119,105 @@ void NodeIndex::Value(uint32_t index) {
   node.loss = 0;
   node.gpus_loss = 0;
   if (node.gpu_count == 0) return;
-  const Gpu* gpus = gpus_of(index);
-  const Forecast::CpuPoint cpu = forecast_->PointOf(node.free_cpu_milli);
-  for (size_t gpu = 0; gpu < node.gpu_count; ++gpu) {
-    node.gpus_loss += forecast_->GpuLoss(gpus[gpu].model, cpu, gpus[gpu].memory, gpus[gpu].cores);
-  }
-  node.cpu_step = cpu.step;
-  node.loss = node.gpus_loss + forecast_->NodeLoss(gpus[0].model, cpu, node.usable, node.whole);
+  const Trial trial{node, gpus_of(index), node.free_cpu_milli,
+                    forecast_->PointOf(node.free_cpu_milli)};
+  node.gpus_loss = LossOf(trial);
+  node.cpu_step = static_cast<uint16_t>(trial.cpu.step);
+  node.loss = node.gpus_loss + static_cast<int32_t>(forecast_->NodeLoss(
+                                   trial.gpus[0].model, trial.cpu, node.usable, node.whole));
 }
 
-uint32_t NodeIndex::NeedOf(const Gpu& gpu, const SimplePod& pod) {
+// The functions below are inline, because together they are the inner loop of everything.
+
+inline uint32_t NodeIndex::NeedOf(const Gpu& gpu, const SimplePod& pod) {
   if (pod.memory_mib > 0) return pod.memory_mib;
   if (pod.memory_percent == 0) return std::max(gpu.memory_mib, 1U);
   const uint64_t part = uint64_t{gpu.memory_mib} * pod.memory_percent / 100;
   return std::max(static_cast<uint32_t>(part), 1U);
 }
 
-bool NodeIndex::Fits(const Gpu& gpu, uint32_t need_mib, const SimplePod& pod) {
-  return gpu.open && need_mib <= gpu.free_mib && pod.cores <= gpu.free_cores &&
-         gpu.free_slots > 0 && (!pod.exclusive || gpu.empty) && (pod.models >> gpu.model & 1) != 0;
+// Bit i: GPU i takes the pod. Without branches: which ones fit is nothing that a processor could
+// guess.
+inline uint64_t NodeIndex::FittingGpus(const Trial& trial, const SimplePod& pod) {
+  const uint8_t wanted = pod.exclusive ? kOpen | kEmpty : kOpen;
+  uint64_t fitting = 0;
+  for (uint64_t left = trial.node.takers; left != 0; left &= left - 1) {
+    const int i = std::countr_zero(left);
+    const Gpu& gpu = trial.gpus[i];
+    const bool room = (NeedOf(gpu, pod) <= gpu.free_mib) & (pod.cores <= gpu.free_cores);
+    const bool allowed = ((gpu.flags & wanted) == wanted) & ((pod.models >> gpu.model & 1) != 0);
+    fitting |= static_cast<uint64_t>(room & allowed) << i;
+  }
+  return fitting;
 }
 
-// What can be said of the whole node; most nodes of a busy cluster end here.
-bool NodeIndex::MayFit(const Node& node, const SimplePod& pod) {
-  if (pod.cpu_milli > node.free_cpu_milli || pod.host_mib > node.free_host_mib) return false;
-  if (pod.gpus == 0) return node.gpu_count > 0;
-  return pod.memory_mib <= node.most_free_mib && pod.cores <= node.most_free_cores &&
-         (pod.models & node.models) != 0 && pod.gpus <= node.gpu_count &&
-         (!pod.exclusive || pod.gpus <= node.empty);
+// The GPUs' parts of the node's loss. Those that take nobody have no usable share, and no part.
+int32_t NodeIndex::LossOf(const Trial& trial) const {
+  int64_t loss = 0;
+  for (uint64_t left = trial.node.takers; left != 0; left &= left - 1) {
+    const Gpu& gpu = trial.gpus[std::countr_zero(left)];
+    loss += forecast_->GpuLoss(gpu.model, trial.cpu, gpu.memory, gpu.cores);
+  }
+  return static_cast<int32_t>(loss);
 }
 
-NodeIndex::Candidate NodeIndex::CandidateOf(const Trial& trial, uint8_t index, uint32_t need_mib,
-                                            uint32_t cores) const {
+inline void NodeIndex::Try(const Trial& trial, int index, const SimplePod& pod,
+                           Candidate* c) const {
   const Gpu& gpu = trial.gpus[index];
-  Candidate c;
-  c.gpu = index;
-  c.need_mib = need_mib;
-  uint32_t memory_left = ShareOf(gpu.free_mib - need_mib, gpu.memory_mib);
-  uint32_t cores_left = gpu.free_cores - cores;
+  c->gpu = static_cast<uint8_t>(index);
+  c->need_mib = NeedOf(gpu, pod);
+  uint32_t memory_left = ShareOf(gpu.free_mib - c->need_mib, gpu.memory_mib);
+  uint32_t cores_left = gpu.free_cores - pod.cores;
   // As FreeOf() has it: with somebody on it a GPU is not whole, and with all slots used it is full.
   memory_left = std::min<uint32_t>(memory_left, kWholeShare - 1);
   cores_left = std::min<uint32_t>(cores_left, kWholeShare - 1);
   if (gpu.free_slots == 1) memory_left = cores_left = 0;
-  c.usable = static_cast<uint8_t>(std::min(memory_left, cores_left));
-  c.was_whole = gpu.usable == kWholeShare;
-  c.delta = forecast_->GpuLoss(gpu.model, trial.cpu, memory_left, cores_left) -
-            forecast_->GpuLoss(gpu.model, trial.cpu, gpu.memory, gpu.cores);
-  // The fullest of equals, as the policy has it.
-  c.cost =
-      c.delta + c.usable +
-      forecast_->NodeLoss(trial.gpus[0].model, trial.cpu, trial.node.usable - gpu.usable + c.usable,
-                          trial.node.whole - (c.was_whole ? 1U : 0U));
-  return c;
+  c->usable = static_cast<uint8_t>(std::min(memory_left, cores_left));
+  c->was_whole = gpu.usable == kWholeShare;
+  c->delta =
+      static_cast<int32_t>(forecast_->GpuLoss(gpu.model, trial.cpu, memory_left, cores_left) -
+                           forecast_->GpuLoss(gpu.model, trial.cpu, gpu.memory, gpu.cores));
 }
 
-bool NodeIndex::FindOne(const Trial& trial, const SimplePod& pod, Candidate* found) const {
-  found->cost = std::numeric_limits<int64_t>::max();
-  const Gpu* last = nullptr;
-  for (uint8_t i = 0; i < trial.node.gpu_count; ++i) {
-    const Gpu& gpu = trial.gpus[i];
+inline int64_t NodeIndex::CostOf(const Trial& trial, const Candidate& c) const {
+  // The fullest of equals, as the policy has it.
+  return c.delta + c.usable +
+         forecast_->NodeLoss(trial.gpus[0].model, trial.cpu,
+                             trial.node.usable - trial.gpus[c.gpu].usable + c.usable,
+                             trial.node.whole - (c.was_whole ? 1U : 0U));
+}
+
+inline bool NodeIndex::FindOne(const Trial& trial, const SimplePod& pod, Candidate* found) const {
+  uint64_t left = FittingGpus(trial, pod);
+  if (left == 0) return false;
+  int last = std::countr_zero(left);
+  Try(trial, last, pod, found);
+  left &= left - 1;
+  if (left == 0) return true;  // no choice: its cost does not matter
+  found->cost = CostOf(trial, *found);
+  for (; left != 0; left &= left - 1) {
+    const int gpu = std::countr_zero(left);
     // Idle GPUs are alike, and there are many.
-    if (last != nullptr && gpu == *last) continue;
-    const uint32_t need = NeedOf(gpu, pod);
-    if (!Fits(gpu, need, pod)) continue;
-    last = &gpu;
-    const Candidate c = CandidateOf(trial, i, need, pod.cores);
+    if (trial.gpus[gpu] == trial.gpus[last]) continue;
+    last = gpu;
+    Candidate c;
+    Try(trial, gpu, pod, &c);
+    c.cost = CostOf(trial, c);
     if (c.cost < found->cost) *found = c;
   }
-  return last != nullptr;
+  return true;
 }
 
 bool NodeIndex::FindSeveral(const Trial& trial, const SimplePod& pod, Candidate* found) const {
+  uint64_t left = FittingGpus(trial, pod);
+  if (static_cast<uint32_t>(std::popcount(left)) < pod.gpus) return false;
   std::array<Candidate, KRUX_MAX_GPUS> all;
   size_t count = 0;
-  for (uint8_t i = 0; i < trial.node.gpu_count; ++i) {
-    const uint32_t need = NeedOf(trial.gpus[i], pod);
-    if (!Fits(trial.gpus[i], need, pod)) continue;
-    all[count++] = CandidateOf(trial, i, need, pod.cores);
+  for (; left != 0; left &= left - 1) {
+    Candidate& c = all[count++];
+    Try(trial, std::countr_zero(left), pod, &c);
+    c.cost = CostOf(trial, c);
   }
-  if (count < pod.gpus) return false;
   std::partial_sort_copy(all.begin(), all.begin() + count, found, found + pod.gpus,
                          [](const Candidate& a, const Candidate& b) {
                            return a.cost != b.cost ? a.cost < b.cost : a.gpu < b.gpu;
@@ -204,16 +227,9 @@ bool NodeIndex::FindSeveral(const Trial& trial, const SimplePod& pod, Candidate*
   return true;
 }
 
-Score NodeIndex::ScoreWith(const Trial& trial, const Candidate* taken, size_t count) const {
+inline Score NodeIndex::ScoreWith(const Trial& trial, const Candidate* taken, size_t count) const {
   const Node& node = trial.node;
-  int64_t loss = node.gpus_loss;
-  if (trial.cpu.step != node.cpu_step) {
-    loss = 0;
-    for (size_t gpu = 0; gpu < node.gpu_count; ++gpu) {
-      const Gpu& g = trial.gpus[gpu];
-      loss += forecast_->GpuLoss(g.model, trial.cpu, g.memory, g.cores);
-    }
-  }
+  int64_t loss = trial.cpu.step == node.cpu_step ? node.gpus_loss : LossOf(trial);
   uint32_t usable = node.usable;
   uint32_t whole = node.whole;
   double scarce = 0;

@@ -25,12 +25,13 @@ struct Phases {
 // False when there are too many containers or one of an unknown kind.
 bool FindPhases(const krux_container* containers, size_t count, Phases* phases);
 
-// Use of one GPU by the pod's containers in one phase.
+// Use of one GPU by the pod's containers in one phase. Not set by itself: the planner has thousands
+// of them on its stack, and uses few.
 struct PhaseUse {
-  uint64_t memory_mib = 0;
-  uint32_t cores = 0;
-  uint16_t slots = 0;
-  uint16_t exclusive = 0;  // containers that need the GPU for themselves
+  uint64_t memory_mib;
+  uint32_t cores;
+  uint16_t slots;
+  uint16_t exclusive;  // containers that need the GPU for themselves
   bool operator==(const PhaseUse&) const = default;
 };
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <vector>
 
@@ -17,12 +18,15 @@ namespace krux::engine {
 
 class ScoreRow {
  public:
-  size_t size() const { return scores_.size(); }
+  size_t size() const { return nodes_; }
   Score operator[](size_t index) const { return scores_[index]; }
 
   void Resize(size_t nodes) {
-    scores_.resize(nodes, kNoScore);
-    most_.resize((nodes + kBlock - 1) / kBlock, kNoScore);
+    if (nodes == nodes_) return;
+    nodes_ = nodes;
+    const size_t blocks = (nodes + kBlock - 1) / kBlock;
+    scores_.resize(blocks * kBlock, kNoScore);
+    most_.resize((blocks + kLanes - 1) / kLanes * kLanes, kNoScore);
   }
 
   void Set(uint32_t index, Score score) {
@@ -33,16 +37,29 @@ class ScoreRow {
     if (score >= most) {
       most = score;
     } else if (old == most) {
-      most = MostOf(index / kBlock);
+      most = MostOf(&scores_[index / kBlock * kBlock], kBlock);
     }
+  }
+
+  // Sets every node's score to score_of(index); cheaper than one Set() after another.
+  template <typename ScoreOf>
+  void SetAll(const ScoreOf& score_of) {
+    for (size_t i = 0; i < nodes_; ++i) scores_[i] = score_of(static_cast<uint32_t>(i));
+    for (size_t i = 0; i < scores_.size(); i += kBlock) {
+      most_[i / kBlock] = MostOf(&scores_[i], kBlock);
+    }
+  }
+
+  // gcc takes a function that only fetches for one without effect, and leaves out the call.
+  [[gnu::always_inline]] void Prefetch(uint32_t index) const {
+    if (index < nodes_) __builtin_prefetch(&scores_[index], 1);
   }
 
   // The lowest index of the highest score.
   std::optional<uint32_t> Best() const {
-    Score best = kNoScore;
-    size_t block = 0;
-    for (const Score most : most_) best = std::max(best, most);
+    const Score best = MostOf(most_.data(), most_.size());
     if (best == kNoScore) return std::nullopt;
+    size_t block = 0;
     while (most_[block] != best) ++block;
     size_t index = block * kBlock;
     while (scores_[index] != best) ++index;
@@ -51,16 +68,26 @@ class ScoreRow {
 
  private:
   static constexpr size_t kBlock = 64;
+  static constexpr size_t kLanes = 8;
 
-  Score MostOf(size_t block) const {
-    Score most = kNoScore;
-    const size_t end = std::min(scores_.size(), (block + 1) * kBlock);
-    for (size_t i = block * kBlock; i < end; ++i) most = std::max(most, scores_[i]);
-    return most;
+  // Lane by lane: one after another, each comparison would wait for the one before.
+  // REQUIRES: size is a multiple of kLanes.
+  static Score MostOf(const Score* scores, size_t size) {
+    using Lanes [[gnu::vector_size(kLanes * sizeof(Score)), gnu::aligned(alignof(Score))]] = Score;
+    Lanes most = Lanes{} + kNoScore;
+    for (size_t i = 0; i < size; i += kLanes) {
+      Lanes next;
+      std::memcpy(&next, scores + i, sizeof next);
+      most = most > next ? most : next;
+    }
+    Score best = kNoScore;
+    for (size_t lane = 0; lane < kLanes; ++lane) best = std::max(best, most[lane]);
+    return best;
   }
 
-  std::vector<Score> scores_;
-  std::vector<Score> most_;  // of each block
+  size_t nodes_ = 0;
+  std::vector<Score> scores_;  // whole blocks: kNoScore beyond the last node
+  std::vector<Score> most_;    // of each block
 };
 
 }  // namespace krux::engine

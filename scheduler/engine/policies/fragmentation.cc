@@ -1,19 +1,9 @@
 #include "scheduler/engine/policies/fragmentation.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace krux::engine {
 namespace {
-
-// GPUs of loss that 8 free GPUs, and that 128 free cores, are worth as best fit; and the price of a
-// scarce model as a part of the GPUs taken. Found like the weights of the Forecast.
-constexpr double kGpusLeft = 0.099;
-constexpr double kCpuLeft = 0.111;
-constexpr double kScarcity = 1.5;
-
-constexpr double kGpuUnit = 8 * kWholeShare;
-constexpr double kCpuUnit = 128000;
 
 int64_t GpuCost(const NodeView& view, const NodeUse& use, size_t gpu, const GpuUse& more) {
   NodeUse then = use;
@@ -63,14 +53,6 @@ NodeState StateOf(const NodeView& view, const NodeUse& use, bool with_pod) {
     state.cpu_milli = view.node->cpu_milli - std::min(used, view.node->cpu_milli);
   }
   return state;
-}
-
-int64_t FragmentationScore(int64_t loss_before, int64_t loss_after, uint32_t usable_after,
-                           uint64_t cpu_after, double scarce) {
-  const double cpu = cpu_after == kUnknownCpu ? 0 : static_cast<double>(cpu_after);
-  const double left = kGpusLeft * usable_after / kGpuUnit + kCpuLeft * cpu / kCpuUnit +
-                      kScarcity * scarce / kWholeShare;
-  return loss_before - loss_after - std::llround(left * static_cast<double>(kMicro));
 }
 
 const Policy kFragmentation = {GpuCost, NodeScore};
