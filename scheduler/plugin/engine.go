@@ -279,12 +279,7 @@ func newLearner() (*learner, error) {
 func (l *learner) learn(r *request) *mix {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var containers []C.krux_container
-	var ask C.krux_pod
-	if r != nil {
-		containers, ask = cContainers(r.containers), r.ask.c
-	}
-	if C.krux_cluster_learn(l.c, &ask, first(containers), C.size_t(len(containers))) != 1 {
+	if l.count(r) != 1 {
 		return nil
 	}
 	c := C.krux_cluster_mix(l.c)
@@ -296,6 +291,15 @@ func (l *learner) learn(r *request) *mix {
 	m := &mix{c, l.mixes}
 	runtime.AddCleanup(m, func(c *C.krux_mix) { C.krux_mix_free(c) }, c)
 	return m
+}
+
+// count is krux_cluster_learn. Most pods of a cluster are plain ones: nothing is allocated for them.
+func (l *learner) count(r *request) C.int {
+	if r == nil {
+		return C.krux_cluster_learn(l.c, nil, nil, 0)
+	}
+	containers := cContainers(r.containers)
+	return C.krux_cluster_learn(l.c, &r.ask.c, first(containers), C.size_t(len(containers)))
 }
 
 // plan places all containers of a pod on one node's GPUs. plans[i] belongs to
