@@ -48,11 +48,15 @@ void HealthTracker::EndExpectation(const Observation& observation, Nanos now) {
 
 void HealthTracker::AddNewCards(const Observation& observation) {
   for (const gpu::Device& device : observation.present) {
-    const bool known = std::any_of(inventory_.gpus.begin(), inventory_.gpus.end(),
-                                   [&](const Gpu& gpu) { return gpu.uuid == device.uuid; });
-    if (known) continue;
-    inventory_.gpus.push_back(
-        Gpu{device.uuid, device.model, device.memory_bytes / kMiB, /*healthy=*/true, ""});
+    auto gpu = std::find_if(inventory_.gpus.begin(), inventory_.gpus.end(),
+                            [&](const Gpu& known) { return known.uuid == device.uuid; });
+    if (gpu == inventory_.gpus.end()) {
+      inventory_.gpus.push_back(
+          Gpu{device.uuid, device.model, device.memory_bytes / kMiB, /*healthy=*/true, ""});
+      gpu = inventory_.gpus.end() - 1;
+    }
+    gpu->numa_node = device.numa_node;
+    gpu->linked_to = device.linked_to;
   }
 }
 

@@ -22,6 +22,9 @@ struct Gpu {
   uint64_t memory_mib = 0;
   bool healthy = false;
   std::string reason;  // why it is not healthy, a sentence; empty when it is
+  // As in gpu::Device; a card of the record has none until the driver answers.
+  int numa_node = -1;
+  std::vector<std::string> linked_to{};
   bool operator==(const Gpu&) const = default;
 };
 

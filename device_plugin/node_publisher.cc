@@ -27,6 +27,8 @@ std::string KruxNodeJson(const std::string& node, const Inventory& inventory) {
                     {"model", gpu.model},
                     {"memoryMiB", gpu.memory_mib},
                     {"healthy", gpu.healthy}});
+    if (gpu.numa_node >= 0) gpus.back()["numaNode"] = gpu.numa_node;
+    if (!gpu.linked_to.empty()) gpus.back()["linkedTo"] = gpu.linked_to;
   }
   const nlohmann::json object = {{"apiVersion", "krux.io/v1alpha1"},
                                  {"kind", "KruxNode"},

@@ -1,7 +1,8 @@
 // Publishes the node's cards as the KruxNode object, which the scheduler reads:
 //
 //   {"apiVersion":"krux.io/v1alpha1","kind":"KruxNode","metadata":{"name":"<node>"},
-//    "spec":{"gpus":[{"uuid":"GPU-…","model":"NVIDIA H200","memoryMiB":143771,"healthy":true}]}}
+//    "spec":{"gpus":[{"uuid":"GPU-…","model":"NVIDIA H200","memoryMiB":143771,"healthy":true,
+//                      "numaNode":0,"linkedTo":["GPU-…"]}]}}
 //
 // Written when the inventory changes, and every few minutes in case somebody deleted the object (an
 // apply that changes nothing costs the API server no write). Failures are tried again with growing

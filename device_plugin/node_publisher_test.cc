@@ -28,6 +28,15 @@ TEST(KruxNodeTest, IsTheTextThatTheSchedulerReads) {
   EXPECT_EQ(KruxNodePath("n1"), "/apis/krux.io/v1alpha1/kruxnodes/n1");
 }
 
+TEST(KruxNodeTest, TellsWhereCardsAreAndWhatTheyAreLinkedWith) {
+  Inventory inventory = OneCard();
+  inventory.gpus[0].numa_node = 1;
+  inventory.gpus[0].linked_to = {"GPU-2", "GPU-3"};
+  const auto gpu = nlohmann::json::parse(KruxNodeJson("n1", inventory))["spec"]["gpus"][0];
+  EXPECT_EQ(gpu["numaNode"], 1);
+  EXPECT_EQ(gpu["linkedTo"], nlohmann::json({"GPU-2", "GPU-3"}));
+}
+
 TEST(KruxNodeTest, RefusesNamesThatKubernetesWouldNot) {
   EXPECT_TRUE(CheckNodeName("ip-10-0-0-1.internal"));
   for (const char* name : {"", "Node", "a/b", "a?b", "../x", "a b"}) {

@@ -43,6 +43,18 @@ TEST(HealthTrackerTest, FirstSightIsHealthy) {
   EXPECT_FALSE(tracker.Observe({{Card("a"), Card("b")}, {}, ""}, kSecond));
 }
 
+TEST(HealthTrackerTest, ACardOfTheRecordGetsItsPlaceFromTheDriver) {
+  HealthTracker tracker(30 * kSecond, {{Gpu{"a", "NVIDIA H200", 143771, true, ""}}, true});
+  gpu::Device card = Card("a");
+  card.numa_node = 1;
+  card.linked_to = {"b"};
+  EXPECT_TRUE(tracker.Observe({{card, Card("b")}, {}, ""}, 0));
+  EXPECT_EQ(tracker.inventory().gpus[0].numa_node, 1);
+  EXPECT_THAT(tracker.inventory().gpus[0].linked_to, ElementsAre("b"));
+  card.linked_to.clear();
+  EXPECT_TRUE(tracker.Observe({{card, Card("b")}, {}, ""}, kSecond));
+}
+
 TEST(HealthTrackerTest, AFaultCountsAtOnceAndEndsAfterTheQuietTime) {
   HealthTracker tracker(30 * kSecond);
   tracker.Observe({{Card("a")}, {}, ""}, 0);

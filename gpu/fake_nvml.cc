@@ -1,5 +1,6 @@
 #include "gpu/fake_nvml.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
@@ -75,6 +76,19 @@ abi::Return nvmlDeviceGetMinorNumber(abi::Device device, unsigned* out) {
 abi::Return nvmlDeviceGetPciInfo_v3(abi::Device device, abi::PciInfo* out) {
   std::snprintf(out->bus_id, sizeof out->bus_id, "00000000:%02X:00.0", CardOf(device).minor + 24);
   return CardOf(device).broken;
+}
+abi::Return nvmlDeviceGetMemoryAffinity(abi::Device device, unsigned words, unsigned long* nodes,
+                                        int) {
+  const int node = CardOf(device).numa_node;
+  std::fill_n(nodes, words, 0UL);
+  if (node < 0) return abi::kNotSupported;
+  nodes[node / 64] = 1UL << (node % 64);
+  return CardOf(device).broken;
+}
+abi::Return nvmlDeviceGetP2PStatus(abi::Device one, abi::Device other, int what, int* status) {
+  const bool linked = what == abi::kP2pNvlink && CardOf(one).linked_with == CardOf(other).uuid;
+  *status = linked ? abi::kP2pOk : 5;
+  return abi::kSuccess;
 }
 abi::Return nvmlDeviceGetMigMode(abi::Device device, unsigned* current, unsigned* pending) {
   *current = *pending = CardOf(device).mig;

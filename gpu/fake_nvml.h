@@ -17,6 +17,8 @@ struct FakeCard {
   unsigned long long memory_bytes = 143771ULL << 20;
   unsigned minor = 0;
   unsigned mig = 0;
+  int numa_node = -1;       // -1: NVML does not say
+  std::string linked_with;  // UUID of another card
   unsigned rows_pending = 0;
   unsigned rows_failed = 0;
   abi::Return broken = abi::kSuccess;  // the answer of every call about this card

@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 
 #include "gpu/nvml_abi.h"
 #include "protocol/grant.h"
@@ -57,6 +59,8 @@ const char* FindAll(void* library, abi::Functions& f) {
   require("nvmlDeviceGetMinorNumber", f.DeviceGetMinorNumber);
   require("nvmlDeviceGetComputeRunningProcesses_v3", f.DeviceGetComputeRunningProcesses);
   Find(library, "nvmlDeviceGetPciInfo_v3", f.DeviceGetPciInfo);
+  Find(library, "nvmlDeviceGetMemoryAffinity", f.DeviceGetMemoryAffinity);
+  Find(library, "nvmlDeviceGetP2PStatus", f.DeviceGetP2PStatus);
   Find(library, "nvmlDeviceGetMigMode", f.DeviceGetMigMode);
   Find(library, "nvmlDeviceGetRemappedRows", f.DeviceGetRemappedRows);
   Find(library, "nvmlEventSetCreate", f.EventSetCreate);
@@ -96,6 +100,7 @@ class LoadedNvml final : public Nvml {
         list.left_out.push_back(place + " is not shared: " + device.error().message);
       }
     }
+    FindLinks(&list.devices);
     return list;
   }
 
@@ -241,10 +246,47 @@ class LoadedNvml final : public Nvml {
       pci.bus_id[sizeof pci.bus_id - 1] = '\0';
       device.pci_bus_id = pci.bus_id;
     }
+    device.numa_node = NumaNodeOf(handle);
     device.uuid = uuid;
     device.model = name;
     device.memory_bytes = memory.total;
     return device;
+  }
+
+  // nvmlDeviceGetNumaNodeId is about cards that are NUMA nodes themselves, which few are.
+  int NumaNodeOf(abi::Device handle) const {
+    std::array<unsigned long, 16> nodes{};
+    if (f_.DeviceGetMemoryAffinity == nullptr ||
+        f_.DeviceGetMemoryAffinity(handle, nodes.size(), nodes.data(), abi::kAffinityOfNode) !=
+            abi::kSuccess) {
+      return -1;
+    }
+    constexpr int kBits = 8 * sizeof nodes[0];
+    for (size_t word = 0; word < nodes.size(); ++word) {
+      if (nodes[word] != 0) return static_cast<int>(word) * kBits + std::countr_zero(nodes[word]);
+    }
+    return -1;
+  }
+
+  // P2P status and not the links' other ends: on boards with switches these are the switches.
+  void FindLinks(std::vector<Device>* devices) const {
+    if (f_.DeviceGetP2PStatus == nullptr) return;
+    std::vector<abi::Device> handles;
+    for (const Device& device : *devices) {
+      const auto handle = HandleOf(device.uuid);
+      if (!handle) return;  // a card has just gone: the next look tells
+      handles.push_back(*handle);
+    }
+    for (size_t i = 0; i < handles.size(); ++i) {
+      for (size_t k = 0; k < handles.size(); ++k) {
+        int status = -1;
+        const bool linked = i != k &&
+                            f_.DeviceGetP2PStatus(handles[i], handles[k], abi::kP2pNvlink,
+                                                  &status) == abi::kSuccess &&
+                            status == abi::kP2pOk;
+        if (linked) (*devices)[i].linked_to.push_back((*devices)[k].uuid);
+      }
+    }
   }
 
   const abi::Functions f_;

@@ -29,6 +29,9 @@ struct Device {
   uint64_t memory_bytes = 0;  // physical total
   unsigned minor = 0;         // /dev/nvidia<minor>
   std::string pci_bus_id;     // "00000000:18:00.0"; empty where the driver does not say
+  int numa_node = -1;         // of the host, nearest to the card; -1 where the driver does not say
+  std::vector<std::string>
+      linked_to{};  // UUIDs of the listed cards that NVLink joins with this one
   bool operator==(const Device&) const = default;
 };
 

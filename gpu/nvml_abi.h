@@ -45,6 +45,10 @@ struct ProcessInfo {  // nvmlProcessInfo_t of nvmlDeviceGetComputeRunningProcess
   unsigned compute_instance_id;
 };
 
+constexpr int kAffinityOfNode = 0;  // nvmlAffinityScope_t
+constexpr int kP2pNvlink = 2;       // nvmlGpuP2PCapsIndex_t
+constexpr int kP2pOk = 0;           // nvmlGpuP2PStatus_t
+
 struct EventSetOpaque;
 using EventSet = EventSetOpaque*;
 constexpr unsigned long long kEventXidCritical = 8;
@@ -79,6 +83,8 @@ struct Functions {
   Return (*DeviceGetComputeRunningProcesses)(Device, unsigned*, ProcessInfo*);
   // Optional.
   Return (*DeviceGetPciInfo)(Device, PciInfo*);
+  Return (*DeviceGetMemoryAffinity)(Device, unsigned words, unsigned long* nodes, int scope);
+  Return (*DeviceGetP2PStatus)(Device, Device, int what, int* status);
   Return (*DeviceGetMigMode)(Device, unsigned* current, unsigned* pending);
   Return (*DeviceGetRemappedRows)(Device, unsigned* correctable, unsigned* uncorrectable,
                                   unsigned* pending, unsigned* failed);

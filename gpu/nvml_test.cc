@@ -41,6 +41,17 @@ TEST_F(NvmlTest, ListsCards) {
             (Device{kSecond, "NVIDIA H200", 143771ULL << 20, 3, "00000000:1B:00.0"}));
 }
 
+TEST_F(NvmlTest, TellsWhereCardsAreAndWhatTheyAreLinkedWith) {
+  fake_->cards[0].numa_node = 70;
+  fake_->cards[0].linked_with = kSecond;
+  const DeviceList list = OpenNvml(KRUX_FAKE_NVML).value()->ListDevices().value();
+  ASSERT_EQ(list.devices.size(), 2U);
+  EXPECT_EQ(list.devices[0].numa_node, 70);
+  EXPECT_THAT(list.devices[0].linked_to, ElementsAre(std::string(kSecond)));
+  EXPECT_EQ(list.devices[1].numa_node, -1);
+  EXPECT_TRUE(list.devices[1].linked_to.empty());
+}
+
 TEST_F(NvmlTest, LeavesOutCardsWithMigAndSaysSo) {
   fake_->cards[0].mig = 1;
   const DeviceList list = OpenNvml(KRUX_FAKE_NVML).value()->ListDevices().value();
