@@ -133,7 +133,8 @@ void Forecast::FillBlocks(const Mix& mix, const Fleet& fleet) {
     }
     const double worth = kIdleSet * wanted / demand + kWantedSet * wanted;
     for (uint32_t whole = size; whole < kWholeCounts; ++whole) {
-      blocks_[step * kWholeCounts + whole] = ToMicro(worth * static_cast<double>(whole / size));
+      const uint32_t sets = whole / size;
+      blocks_[step * kWholeCounts + whole] = ToMicro(worth * static_cast<double>(sets));
     }
   }
 }
