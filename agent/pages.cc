@@ -32,14 +32,20 @@ void Subtract(std::atomic<uint64_t>& used, uint64_t bytes) {
   }
 }
 
-// used = sum of charged over the slots in use, if no process is in the middle of a charge.
+// Values of ProcessSlot::in_use.
+constexpr uint32_t kFree = 0;
+constexpr uint32_t kInUse = 1;
+constexpr uint32_t kDead = 2;  // its process died in the middle of a charge and counts no more
+
+// used = sum of charged over the slots in use, if no process is in the middle of a charge. The dead
+// are left out: they would wait for each other for ever.
 bool RepairUsed(AccountPage* page, uint32_t gpu) {
   for (int i = 0; i < kRepairTries; ++i) {
     uint64_t seen = page->gpus[gpu].used_bytes.load();
     uint64_t sum = 0;
     bool quiet = true;
     for (ProcessSlot& slot : page->processes) {
-      if (slot.in_use.load() == 0) continue;
+      if (slot.in_use.load() != kInUse) continue;
       // In this order: a charge that ends between the two loads is then in the sum.
       quiet = quiet && slot.gpus[gpu].pending_bytes.load() == 0;
       sum += slot.gpus[gpu].charged_bytes.load();
@@ -160,7 +166,7 @@ void Account::ClaimSlot(uint32_t slot, int32_t container_pid) {
   ProcessSlot& process = page()->processes[slot];
   ClearSlot(process);
   process.pid.store(container_pid);
-  process.in_use.store(1);
+  process.in_use.store(kInUse);
 }
 
 bool Account::CreditSlot(uint32_t slot) {
@@ -175,13 +181,11 @@ bool Account::CreditSlot(uint32_t slot) {
     // It died between the two words of a charge: only the sum over all tells what is true. The
     // pending word stays until that was done, so that a second call does it again.
     gpu.charged_bytes.store(0);
-    const uint64_t pending = gpu.pending_bytes.exchange(0);
-    if (RepairUsed(page(), g)) continue;
-    gpu.pending_bytes.store(pending);
-    done = false;
+    process.in_use.store(kDead);
+    done = RepairUsed(page(), g) && done;
   }
   if (!done) return false;
-  process.in_use.store(0);
+  process.in_use.store(kFree);
   ClearSlot(process);
   return true;
 }

@@ -83,6 +83,21 @@ TEST(AccountTest, RepairWaitsForALivingProcessInTheMiddleOfACharge) {
   EXPECT_EQ(account.Used(0), 100u);
 }
 
+TEST(AccountTest, TheDeadDoNotWaitForEachOther) {
+  Account account = MakeAccount();
+  account.ClaimSlot(0, 10);
+  ChargeCutOff(account.page(), 0, 100, 4);
+  for (const uint32_t slot : {1U, 2U}) {
+    account.ClaimSlot(slot, 11);
+    ChargeCutOff(account.page(), slot, 30, 2);
+  }
+  // The first may have to wait for the second, which was not known to be dead.
+  const bool first = account.CreditSlot(1);
+  EXPECT_TRUE(account.CreditSlot(2));
+  EXPECT_TRUE(first || account.CreditSlot(1));
+  EXPECT_EQ(account.Used(0), 100U);
+}
+
 TEST(AccountTest, GarbageOfATenantStaysItsOwn) {
   Account account = MakeAccount();
   account.ClaimSlot(3, 10);
