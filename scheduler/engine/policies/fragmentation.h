@@ -23,7 +23,7 @@ NodeState StateOf(const NodeView& view, const NodeUse& use, bool with_pod);
 // scarce model as a part of the GPUs taken. Found like the weights of the Forecast.
 constexpr double kGpusLeft = 0.099;
 constexpr double kCpuLeft = 0.111;
-constexpr double kScarcity = 1.5;
+constexpr double kScarcity = 1.0;
 
 // std::llround() for what fits in 53 bits, without a call.
 inline int64_t ToWhole(double x) {
