@@ -327,7 +327,9 @@ void LimiterSessions::ReadProcessFile() {
 void LimiterSessions::CreditStrangers() {
   for (uint32_t slot = 0; slot < kMaxPageProcesses; ++slot) {
     if (processes_.contains(slot)) continue;
-    if (account_.page()->processes[slot].in_use.load() != 0) (void)account_.CreditSlot(slot);
+    if (account_.page()->processes[slot].in_use.load() != kSlotFree) {
+      (void)account_.CreditSlot(slot);
+    }
   }
 }
 

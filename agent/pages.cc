@@ -32,11 +32,6 @@ void Subtract(std::atomic<uint64_t>& used, uint64_t bytes) {
   }
 }
 
-// Values of ProcessSlot::in_use.
-constexpr uint32_t kFree = 0;
-constexpr uint32_t kInUse = 1;
-constexpr uint32_t kDead = 2;  // its process died in the middle of a charge and counts no more
-
 // used = sum of charged over the slots in use, if no process is in the middle of a charge. The dead
 // are left out: they would wait for each other for ever.
 bool RepairUsed(AccountPage* page, uint32_t gpu) {
@@ -45,7 +40,7 @@ bool RepairUsed(AccountPage* page, uint32_t gpu) {
     uint64_t sum = 0;
     bool quiet = true;
     for (ProcessSlot& slot : page->processes) {
-      if (slot.in_use.load() != kInUse) continue;
+      if (slot.in_use.load() != kSlotInUse) continue;
       // In this order: a charge that ends between the two loads is then in the sum.
       quiet = quiet && slot.gpus[gpu].pending_bytes.load() == 0;
       sum += slot.gpus[gpu].charged_bytes.load();
@@ -166,7 +161,7 @@ void Account::ClaimSlot(uint32_t slot, int32_t container_pid) {
   ProcessSlot& process = page()->processes[slot];
   ClearSlot(process);
   process.pid.store(container_pid);
-  process.in_use.store(kInUse);
+  process.in_use.store(kSlotInUse);
 }
 
 bool Account::CreditSlot(uint32_t slot) {
@@ -181,11 +176,11 @@ bool Account::CreditSlot(uint32_t slot) {
     // It died between the two words of a charge: only the sum over all tells what is true. The
     // pending word stays until that was done, so that a second call does it again.
     gpu.charged_bytes.store(0);
-    process.in_use.store(kDead);
+    process.in_use.store(kSlotDead);
     done = RepairUsed(page(), g) && done;
   }
   if (!done) return false;
-  process.in_use.store(kFree);
+  process.in_use.store(kSlotFree);
   ClearSlot(process);
   return true;
 }

@@ -76,10 +76,15 @@ struct LimitsPage {
   GpuLimits gpus[kMaxPageGpus];
 };
 
+// Values of ProcessSlot::in_use.
+constexpr uint32_t kSlotFree = 0;
+constexpr uint32_t kSlotInUse = 1;  // from hello to clean-up
+constexpr uint32_t kSlotDead = 2;   // its process died in the middle of a charge and counts no more
+
 // One process of the container, claimed by the agent when it connects (limiter_messages.h names
 // the index). Only this process writes here while it lives; the agent clears it after its end.
 struct alignas(64) ProcessSlot {
-  std::atomic<uint32_t> in_use;  // 1 from hello to clean-up (2: dead, not cleaned up); the agent's
+  std::atomic<uint32_t> in_use;  // the agent's
   std::atomic<int32_t> pid;      // in the container's pid namespace, for people
   // When the work of the lease that ended last is expected to be done, in TSC ticks. A hint: it
   // says when to look, never what to believe.

@@ -91,7 +91,7 @@ void ForEachProcess(uint32_t gpu, Visit visit) {
   for (const krux::ProcessSlot& slot : page->processes) {
     const uint64_t bytes = slot.gpus[gpu].charged_bytes.load(std::memory_order_relaxed);
     const int32_t pid = slot.pid.load(std::memory_order_relaxed);
-    if (slot.in_use.load(std::memory_order_relaxed) == 1 && bytes != 0 && pid > 0) {
+    if (slot.in_use.load(std::memory_order_relaxed) == krux::kSlotInUse && bytes != 0 && pid > 0) {
       visit(static_cast<unsigned>(pid), bytes);
     }
   }
